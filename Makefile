@@ -1,0 +1,37 @@
+# Two commands are all a new machine needs: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# torch comes first and pinned: an unpinned one would bring gigabytes of CUDA libraries.
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+.PHONY: demo test check bench format clean
+
+demo: $(READY)
+	$(BIN)/roadworthy demo --out demo-bundle
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/step_latency.py
+	$(BIN)/python benchmarks/start_up.py
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) demo-bundle build
