@@ -1,0 +1,112 @@
+"""What can go wrong, drawn once.
+
+RoadworthyError              every error a user is meant to see; carries one or more findings
+├── UsageError               the call itself: a wrong argument, an unknown name
+│   └── PortMismatch         a value that does not fit the port it was given to
+├── MissingExtra             an optional dependency is not installed
+├── ExportError              the source cannot become an artifact that behaves like it
+│   └── BatchSpecialised     the graph works for one batch size only
+├── BundleError              a bundle cannot be read or written
+│   └── BundleCorrupt        a file is not the one that was certified
+└── CertificateFailed        the artifact does not behave like the original
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong: what, where, and what to do about it."""
+
+    code: str
+    what: str
+    where: str = ""
+    hint: str = ""
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"\n  → {self.hint}" if self.hint else ""
+        return f"[{self.code}] {place}{self.what}{advice}"
+
+
+class RoadworthyError(Exception):
+    """The root of the tree; `findings` lists every problem that was found, not only the first."""
+
+    code = "RW000"
+
+    def __init__(
+        self,
+        what: str = "",
+        *,
+        where: str = "",
+        hint: str = "",
+        code: str = "",
+        findings: Sequence[Finding] = (),
+    ) -> None:
+        own = Finding(code=code or self.code, what=what, where=where, hint=hint)
+        self.findings: tuple[Finding, ...] = tuple(findings) or (own,)
+        super().__init__("\n".join(str(finding) for finding in self.findings))
+
+
+class UsageError(RoadworthyError):
+    code = "RW001"
+
+
+class PortMismatch(UsageError):
+    code = "RW010"
+
+
+class MissingExtra(RoadworthyError):
+    code = "RW002"
+
+
+class ExportError(RoadworthyError):
+    code = "RW100"
+
+
+class BatchSpecialised(ExportError):
+    code = "RW101"
+
+
+class BundleError(RoadworthyError):
+    code = "RW200"
+
+
+class BundleCorrupt(BundleError):
+    code = "RW201"
+
+
+class CertificateFailed(RoadworthyError):
+    code = "RW300"
+
+
+def need(module: str, *, extra: str) -> ModuleType:
+    """The imported `module`, or an error that names the `pip install` that brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if missing.partition(".")[0] == "roadworthy":
+            raise
+        raise MissingExtra(
+            f"{missing} is not installed", hint=f"pip install 'roadworthy[{extra}]'"
+        ) from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence that names the closest known name, or lists the known ones."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "known: " + (", ".join(repr(each) for each in names) or "none")

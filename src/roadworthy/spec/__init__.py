@@ -1,0 +1,1 @@
+"""What a policy is, in plain data: no torch, no onnx, JSON both ways."""

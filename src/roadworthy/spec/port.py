@@ -1,0 +1,163 @@
+"""Ports: the named, typed places where values enter, leave and persist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Dim = int | str
+Scalar = bool | int | float
+# A number, or nested tuples of numbers: what an array is in frozen, comparable, JSON-able form.
+Values = Scalar | tuple["Values", ...]
+
+BATCH = "batch"
+DTYPES = (
+    "float16", "float32", "float64",
+    "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+    "bool",
+)  # fmt: skip
+
+
+def freeze(values: Any) -> Values:
+    """Nested tuples of Python numbers from an array, a tensor, nested sequences or a number."""
+    if isinstance(values, (list, tuple)):
+        return tuple(freeze(each) for each in values)
+    if hasattr(values, "tolist"):
+        return freeze(values.tolist())
+    if isinstance(values, Scalar):
+        return values
+    raise TypeError(f"expected numbers, got {type(values).__name__}")
+
+
+def leaves(values: Values) -> Iterator[Scalar]:
+    """Every number in `values`."""
+    if isinstance(values, tuple):
+        for each in values:
+            yield from leaves(each)
+    else:
+        yield values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a person may add to a port: meaning, unit, element names, limits."""
+
+    description: str = ""
+    unit: str = ""
+    elements: tuple[str, ...] = ()
+    low: Values | None = None
+    high: Values | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "elements", tuple(self.elements))
+        for side in ("low", "high"):
+            value = getattr(self, side)
+            object.__setattr__(self, side, None if value is None else freeze(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A named array that enters or leaves the policy at every step."""
+
+    name: str
+    dtype: str
+    shape: tuple[Dim, ...]
+    about: About = About()
+
+    @property
+    def batch_axis(self) -> int | None:
+        return self.shape.index(BATCH) if BATCH in self.shape else None
+
+    def sizes(self, dims: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape with every symbolic dimension replaced by its size."""
+        return tuple(dims[dim] if isinstance(dim, str) else dim for dim in self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {shape_text(self.shape)}"
+
+    def to_json(self) -> dict[str, Any]:
+        about = {
+            key: value
+            for key in About.__slots__
+            if (value := getattr(self.about, key)) not in ("", (), None)
+        }
+        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape), **about}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Port:
+        about = About(**{key: data[key] for key in About.__slots__ if key in data})
+        return cls(name=data["name"], dtype=data["dtype"], shape=tuple(data["shape"]), about=about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A value that the policy hands to its own next step; `initial` is where it starts.
+
+    `initial` has the shape of one row (size 1 on the batch axis), or is one number for all.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Dim, ...]
+    initial: Values = 0
+    input: str = ""
+    output: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "initial", compact(freeze(self.initial)))
+        object.__setattr__(self, "input", self.input or f"{self.name}_in")
+        object.__setattr__(self, "output", self.output or f"{self.name}_out")
+
+    @property
+    def batch_axis(self) -> int:
+        return self.shape.index(BATCH) if BATCH in self.shape else 0
+
+    def fresh(self, batch: int) -> Array:
+        """A new array that holds the initial value in each of `batch` rows."""
+        sizes = tuple(batch if dim == BATCH else int(dim) for dim in self.shape)
+        array: Array = np.empty(sizes, dtype=self.dtype)
+        array[...] = np.asarray(self.initial, dtype=self.dtype)
+        return array
+
+    def rows(self, mask: Array) -> tuple[Any, ...]:
+        """The index that selects the masked rows of an array with this memory's layout."""
+        return (*(slice(None),) * self.batch_axis, mask)
+
+    def __str__(self) -> str:
+        start = "…" if isinstance(self.initial, tuple) else self.initial
+        return f"{self.dtype} {shape_text(self.shape)} from {start}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "dtype": self.dtype,
+            "shape": list(self.shape),
+            "initial": self.initial,
+            "input": self.input,
+            "output": self.output,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Memory:
+        return cls(**{**data, "shape": tuple(data["shape"])})
+
+
+def compact(values: Values) -> Values:
+    """One number where all numbers are the same; the nested tuples otherwise."""
+    flat = list(leaves(values))
+    same = all(
+        each == flat[0] and math.copysign(1, each) == math.copysign(1, flat[0]) for each in flat
+    )
+    return flat[0] if flat and same else values
+
+
+def shape_text(shape: tuple[Dim, ...]) -> str:
+    """`(batch, 48)`: the shape as a person writes it."""
+    return "(" + ", ".join(str(dim) for dim in shape) + ("," if len(shape) == 1 else "") + ")"

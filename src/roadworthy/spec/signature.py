@@ -1,0 +1,210 @@
+"""The signature: everything a stranger must know to run a policy, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from roadworthy.errors import Finding, UsageError
+from roadworthy.spec.port import BATCH, DTYPES, Memory, Port, Values, freeze, leaves
+
+ActionKind = Literal["continuous", "discrete", "multi_discrete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What the numbers on the action port mean to an environment."""
+
+    output: str
+    kind: ActionKind
+    low: Values | None = None
+    high: Values | None = None
+    sizes: tuple[int, ...] = ()
+    table: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        object.__setattr__(self, "table", tuple(self.table))
+        for side in ("low", "high"):
+            value = getattr(self, side)
+            object.__setattr__(self, side, None if value is None else freeze(value))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            key: value
+            for key in self.__slots__
+            if (value := getattr(self, key)) is not None and value != ()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """`(memory, inputs) → (memory, outputs)` at a fixed period, port by port."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    memory: tuple[Memory, ...] = ()
+    action: Action | None = None
+    period_s: float | None = None
+    decimation: int = 1
+
+    def __post_init__(self) -> None:
+        problems = list(_problems(self))
+        if problems:
+            raise UsageError(findings=problems)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbolic dimensions, in the order in which the inputs name them."""
+        dims = [dim for port in self.inputs for dim in port.shape if isinstance(dim, str)]
+        return tuple(dict.fromkeys(dims))
+
+    @property
+    def action_output(self) -> str:
+        """The output that `Policy.act` returns."""
+        return self.action.output if self.action else self.outputs[0].name
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "inputs": [port.to_json() for port in self.inputs],
+            "outputs": [port.to_json() for port in self.outputs],
+            "memory": [each.to_json() for each in self.memory],
+            "action": self.action.to_json() if self.action else None,
+            "period_s": self.period_s,
+            "decimation": self.decimation,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Signature:
+        return cls(
+            inputs=tuple(Port.from_json(each) for each in data["inputs"]),
+            outputs=tuple(Port.from_json(each) for each in data["outputs"]),
+            memory=tuple(Memory.from_json(each) for each in data["memory"]),
+            action=Action(**data["action"]) if data["action"] else None,
+            period_s=data["period_s"],
+            decimation=data["decimation"],
+        )
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, str, object, str]] = []
+        for kind, ports in (("input", self.inputs), ("output", self.outputs)):
+            rows += [(kind, p.name, p, _remark(p)) for p in ports]
+        rows += [("memory", m.name, m, f"{m.input} → {m.output}") for m in self.memory]
+        width = max(len(name) for _, name, _, _ in rows)
+        lines = [f"{k:<7} {n:<{width}}  {p}  {r}".rstrip() for k, n, p, r in rows]
+        if self.action:
+            lines.append(f"action  {self.action.output:<{width}}  {self.action.kind}")
+        if self.period_s:
+            lines.append(f"period  {self.period_s} s, decimation {self.decimation}")
+        return "\n".join(lines)
+
+
+def _remark(port: Port) -> str:
+    about = port.about
+    limits = "" if about.low is None and about.high is None else f"[{about.low}, {about.high}]"
+    return " ".join(part for part in (about.unit, limits, about.description) if part)
+
+
+def _problems(signature: Signature) -> Iterator[Finding]:
+    if not signature.inputs:
+        yield Finding(code="RW020", what="a policy needs at least one input")
+    if not signature.outputs:
+        yield Finding(code="RW020", what="a policy needs at least one output")
+    yield from _name_problems(signature)
+    known = set(signature.symbols)
+    typed: list[Port | Memory] = [*signature.inputs, *signature.outputs, *signature.memory]
+    for port in typed:
+        yield from _type_problems(port, known)
+    for visible in (*signature.inputs, *signature.outputs):
+        yield from _about_problems(visible)
+    for memory in signature.memory:
+        yield from _initial_problems(memory)
+    names = [port.name for port in signature.outputs]
+    if signature.action and signature.action.output not in names:
+        yield Finding(
+            code="RW020", what=f"the action {signature.action.output!r} is no output",
+            hint=f"outputs: {', '.join(names)}",
+        )  # fmt: skip
+    if signature.period_s is not None and not (0 < signature.period_s < math.inf):
+        yield Finding(code="RW020", what=f"period_s must be positive, got {signature.period_s}")
+    if signature.decimation < 1:
+        yield Finding(code="RW020", what=f"decimation must be ≥ 1, got {signature.decimation}")
+
+
+def _name_problems(signature: Signature) -> Iterator[Finding]:
+    """Inputs and outputs share one namespace in ONNX, where a collision is an invalid file."""
+    used = Counter(
+        [port.name for port in (*signature.inputs, *signature.outputs)]
+        + [name for each in signature.memory for name in (each.input, each.output)]
+    )
+    for name, count in used.items():
+        if count > 1:
+            yield Finding(
+                code="RW021", where=name, what=f"the name is used by {count} ports",
+                hint="give every input, output and memory port its own name",
+            )  # fmt: skip
+        if not name or not name.isprintable() or name != name.strip():
+            yield Finding(code="RW021", what=f"{name!r} is no port name", hint="use plain text")
+
+
+def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
+    if port.dtype not in DTYPES:
+        yield Finding(
+            code="RW022", where=port.name, what=f"dtype {port.dtype} cannot cross a port",
+            hint=f"use one of {', '.join(DTYPES)}",
+        )  # fmt: skip
+    for dim in port.shape:
+        if isinstance(dim, str) and dim not in symbols:
+            yield Finding(
+                code="RW022", where=port.name, what=f"dimension {dim!r} is set by no input"
+            )
+        if isinstance(dim, int) and dim < 1:
+            yield Finding(code="RW022", where=port.name, what=f"dimension {dim} is below 1")
+    if isinstance(port, Memory) and any(isinstance(d, str) and d != BATCH for d in port.shape):
+        yield Finding(
+            code="RW022", where=port.name, what="memory may have no symbolic size but the batch"
+        )
+
+
+def _about_problems(port: Port) -> Iterator[Finding]:
+    about, last = port.about, port.shape[-1] if port.shape else 1
+    if about.elements and len(about.elements) != last:
+        yield Finding(
+            code="RW023", where=port.name,
+            what=f"{len(about.elements)} element names for a last axis of {last}",
+        )  # fmt: skip
+    yield from limit_problems(about.low, about.high, where=port.name)
+
+
+def _initial_problems(memory: Memory) -> Iterator[Finding]:
+    if not all(math.isfinite(number) for number in leaves(memory.initial)):
+        yield Finding(code="RW024", where=memory.name, what="the initial value is not finite")
+    row = tuple(1 if dim == BATCH else dim for dim in memory.shape)
+    got = np.shape(memory.initial)
+    if got not in ((), row):
+        yield Finding(
+            code="RW024", where=memory.name,
+            what=f"the initial value has shape {got}, expected one row {row}",
+        )  # fmt: skip
+
+
+def limit_problems(low: Values | None, high: Values | None, *, where: str) -> Iterator[Finding]:
+    """NaN, inverted or empty limits: each would let every command through, or none."""
+    for side, value in (("low", low), ("high", high)):
+        if value is not None and any(math.isnan(number) for number in leaves(value)):
+            yield Finding(code="RW023", where=where, what=f"the {side} limit is NaN")
+            return
+    if low is None or high is None:
+        return
+    try:
+        inverted = bool(np.any(np.asarray(low) >= np.asarray(high)))
+    except ValueError:
+        yield Finding(code="RW023", where=where, what="low and high have different lengths")
+        return
+    if inverted:
+        yield Finding(code="RW023", where=where, what=f"low {low} is not below high {high}")
