@@ -1,0 +1,1 @@
+"""Running a policy: NumPy and onnxruntime, nothing else."""

@@ -1,0 +1,160 @@
+"""Values on their way into a port: accepted, cast without loss, or refused with the reason."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from roadworthy.errors import Finding, PortMismatch, did_you_mean
+from roadworthy.spec.port import BATCH, Array, Port, shape_text
+from roadworthy.spec.signature import Signature
+
+
+class PrecisionWarning(UserWarning):
+    """A float64 value was rounded to the float32 of its port; said once per port."""
+
+
+def arrays(signature: Signature, inputs: Mapping[str, Any], noted: set[str]) -> dict[str, Array]:
+    """Every input as an array of its port's dtype; all that is wrong is raised together."""
+    findings = list(_name_findings(signature, inputs))
+    result: dict[str, Array] = {}
+    for port in signature.inputs:
+        if port.name in inputs:
+            try:
+                result[port.name] = _cast(port, inputs[port.name], noted)
+            except PortMismatch as error:
+                findings += error.findings
+    if findings:
+        raise PortMismatch(findings=findings)
+    return result
+
+
+def dims(signature: Signature, values: Mapping[str, Array]) -> tuple[dict[str, int], bool]:
+    """The size of every symbolic dimension, and whether the values came without a batch axis."""
+    lacking = [
+        port.batch_axis is not None and values[port.name].ndim == len(port.shape) - 1
+        for port in signature.inputs
+    ]
+    unbatched = any(lacking)
+    sizes: dict[str, int] = {BATCH: 1} if unbatched else {}
+    findings: list[Finding] = []
+    for port in signature.inputs:
+        value = values[port.name]
+        shape = value.shape
+        if unbatched and port.batch_axis is not None:
+            if value.ndim == len(port.shape):
+                findings.append(_mixed(port, value))
+                continue
+            shape = (*shape[: port.batch_axis], 1, *shape[port.batch_axis :])
+        if not _fits(port, shape, sizes):
+            findings.append(_wrong_shape(port, value, sizes))
+    if findings:
+        raise PortMismatch(findings=findings)
+    return sizes, unbatched
+
+
+def _fits(port: Port, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
+    if len(shape) != len(port.shape):
+        return False
+    for dim, size in zip(port.shape, shape, strict=True):
+        expected = sizes.setdefault(dim, size) if isinstance(dim, str) else dim
+        if size != expected or size == 0:
+            return False
+    return True
+
+
+def _cast(port: Port, value: Any, noted: set[str]) -> Array:
+    try:
+        array: Array = np.asarray(value)
+    except Exception as error:  # whatever an object's __array__ raises
+        raise PortMismatch(
+            f"expected {port}, got a {type(value).__name__} that is no array: {error}",
+            where=port.name,
+        ) from error
+    target = np.dtype(port.dtype)
+    if array.dtype == target:
+        return array
+    if array.dtype.kind == target.kind and np.can_cast(array.dtype, target, "safe"):
+        return array.astype(target)
+    if array.dtype == np.float64 and target == np.float32:
+        return _rounded(port, array, noted)
+    raise PortMismatch(
+        f"expected {port}, got {array.dtype} {shape_text(array.shape)}",
+        where=port.name,
+        hint=_dtype_hint(port, array),
+    )
+
+
+def _rounded(port: Port, array: Array, noted: set[str]) -> Array:
+    with np.errstate(over="ignore"):
+        rounded = array.astype(np.float32)
+    if not np.array_equal(np.isfinite(rounded), np.isfinite(array)):
+        raise PortMismatch(
+            f"a float64 value of {np.nanmax(np.abs(array)):.3g} overflows float32",
+            where=port.name,
+        )
+    if port.name not in noted:
+        noted.add(port.name)
+        warnings.warn(
+            f"{port.name}: float64 values are rounded to float32 (said once)",
+            PrecisionWarning,
+            stacklevel=5,
+        )
+    return rounded
+
+
+def _dtype_hint(port: Port, array: Array) -> str:
+    cast = f"pass {port.name}.astype(np.{port.dtype})"
+    if port.dtype == "bool":
+        return f"pass {port.name} != 0, or say which values mean True"
+    if array.dtype == np.uint8 and port.dtype.startswith("float"):
+        return f"{cast}, divided by 255 if the policy was trained on [0, 1]"
+    if array.dtype.kind == "f" and np.dtype(port.dtype).kind in "iu":
+        return f"{cast} if the fractions do not matter"
+    return f"{cast} if that is what the policy was trained on"
+
+
+def _name_findings(signature: Signature, inputs: Mapping[str, Any]) -> list[Finding]:
+    known = [port.name for port in signature.inputs]
+    missing = [name for name in known if name not in inputs]
+    findings = []
+    for name in inputs:
+        if name not in known:
+            memory = next((m for m in signature.memory if name in (m.name, m.input)), None)
+            hint = (
+                "memory is fed back by the policy itself: leave it out"
+                if memory
+                else did_you_mean(str(name), missing or known)
+            )
+            findings.append(Finding(code="RW011", where=str(name), what="no such input", hint=hint))
+    return findings + [
+        Finding(code="RW011", where=port.name, what=f"missing input, expected {port}")
+        for port in signature.inputs
+        if port.name in missing
+    ]
+
+
+def _wrong_shape(port: Port, value: Array, sizes: Mapping[str, int]) -> Finding:
+    axis, rows = port.batch_axis, sizes.get(BATCH)
+    other_rows = axis is not None and value.ndim == len(port.shape) and value.shape[axis] != rows
+    expected = f"{port} with batch = {rows}" if other_rows and rows else f"{port}"
+    hint = ""
+    fixed = tuple(dim for dim in port.shape if dim != BATCH)
+    if value.shape[-1:] != fixed[-1:] and fixed and isinstance(fixed[-1], int):
+        hint = f"the last axis must be {fixed[-1]}; check the order and number of elements"
+    elif value.ndim > len(port.shape):
+        hint = f"drop the extra axes: {port.name}.reshape(-1, {', '.join(map(str, fixed))})"
+    got = f"{value.dtype} {shape_text(value.shape)}"
+    return Finding(code="RW012", where=port.name, what=f"expected {expected}, got {got}", hint=hint)
+
+
+def _mixed(port: Port, value: Array) -> Finding:
+    return Finding(
+        code="RW012",
+        where=port.name,
+        what=f"got {shape_text(value.shape)} with a batch axis, while another input has none",
+        hint="give every input a batch axis, or none",
+    )

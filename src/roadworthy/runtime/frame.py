@@ -1,0 +1,95 @@
+"""Buffers that stay where they are, so that a step costs the graph and little more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from roadworthy.runtime.engine import Engine
+from roadworthy.spec.port import BATCH, Array, Port
+from roadworthy.spec.signature import Signature
+
+
+class State:
+    """Memory for a number of rows, twice: a step reads one side and writes the other."""
+
+    def __init__(self, signature: Signature, *, rows: int) -> None:
+        self.rows = rows
+        self.memory = signature.memory
+        self.sides = tuple({m.name: m.fresh(rows) for m in self.memory} for _ in range(2))
+        self.turn = 0
+
+    def reset(self, mask: Array | None = None) -> None:
+        for memory in self.memory:
+            current, fresh = self.sides[self.turn][memory.name], memory.fresh(self.rows)
+            rows = ... if mask is None else memory.rows(mask)
+            current[rows] = fresh[rows]
+
+    def snapshot(self) -> dict[str, Array]:
+        return {name: array.copy() for name, array in self.sides[self.turn].items()}
+
+
+class Frame:
+    """The buffers for one set of sizes, tied to the engine in both directions of memory."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        engine: Engine,
+        state: State,
+        dims: Mapping[str, int],
+        *,
+        unbatched: bool,
+    ) -> None:
+        inputs = {port.name: _buffer(port, dims) for port in signature.inputs}
+        outputs = {port.name: _buffer(port, dims) for port in signature.outputs}
+        self._runs: tuple[Callable[[], None], ...] = tuple(
+            engine.bind(
+                inputs | {m.input: state.sides[turn][m.name] for m in signature.memory},
+                outputs | {m.output: state.sides[1 - turn][m.name] for m in signature.memory},
+            )
+            for turn in (0, 1)
+        )
+        self._slots = tuple(
+            (port.name, view, view.dtype, view.shape)
+            for port in signature.inputs
+            for view in (_view(port, inputs[port.name], unbatched),)
+        )
+        self._outputs = tuple(
+            (port.name, _view(port, outputs[port.name], unbatched)) for port in signature.outputs
+        )
+
+    def load(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether `inputs` are exactly what these buffers hold; if so they are now in them."""
+        if len(inputs) != len(self._slots):
+            return False
+        for name, buffer, dtype, shape in self._slots:
+            value = inputs.get(name)
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                return False
+            buffer[...] = value
+        return True
+
+    def fill(self, values: Mapping[str, Array]) -> None:
+        for name, buffer, _, _ in self._slots:
+            buffer[...] = values[name]
+
+    def run(self, state: State) -> dict[str, Array]:
+        self._runs[state.turn]()
+        # Only a step that succeeded moves memory on.
+        state.turn = 1 - state.turn
+        return {name: buffer.copy() for name, buffer in self._outputs}
+
+
+def _buffer(port: Port, dims: Mapping[str, int]) -> Array:
+    return np.zeros(port.sizes(dims), dtype=port.dtype)
+
+
+def _view(port: Port, buffer: Array, unbatched: bool) -> Array:
+    """The buffer as the caller sees it: without the batch axis where the inputs had none."""
+    if not unbatched or port.batch_axis is None:
+        return buffer
+    shape = tuple(size for dim, size in zip(port.shape, buffer.shape, strict=True) if dim != BATCH)
+    return buffer.reshape(shape)

@@ -1,0 +1,42 @@
+"""From a path to a policy."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from roadworthy.errors import BundleError, did_you_mean
+from roadworthy.runtime.engine import OnnxEngine
+from roadworthy.runtime.policy import Policy
+from roadworthy.spec.bundle import POLICY, Bundle
+from roadworthy.spec.signature import Signature
+
+SIGNATURE_KEY = "roadworthy.signature"
+
+
+def load(path: str | os.PathLike[str], *, threads: int = 1) -> Policy:
+    """The policy in a bundle folder, or in a lone `.onnx` file that Roadworthy wrote.
+
+    Every file of a bundle is compared with its SHA-256 before anything parses it; a lone file
+    has no such proof.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return from_bundle(Bundle.open(place), threads=threads)
+    if not place.is_file():
+        siblings = [each.name for each in place.parent.glob("*")] if place.parent.is_dir() else []
+        raise BundleError(f"{place} does not exist", hint=did_you_mean(place.name, siblings))
+    engine = OnnxEngine(place.read_bytes(), threads=threads)
+    text = engine.metadata.get(SIGNATURE_KEY)
+    if text is None:
+        raise BundleError(
+            f"{place} carries no signature: Roadworthy did not write it",
+            hint="export the policy with roadworthy; a foreign file says nothing of its memory",
+        )
+    return Policy(Signature.from_json(json.loads(text)), engine)
+
+
+def from_bundle(bundle: Bundle, *, threads: int = 1) -> Policy:
+    """The policy of a bundle that is already open."""
+    return Policy(bundle.signature, OnnxEngine(bundle.files[POLICY], threads=threads))

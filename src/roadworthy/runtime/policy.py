@@ -1,0 +1,114 @@
+"""The policy at the far end: named values in, named values out, memory kept inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from roadworthy.errors import PortMismatch, UsageError
+from roadworthy.runtime import feeds
+from roadworthy.runtime.engine import Engine
+from roadworthy.runtime.frame import Frame, State
+from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.signature import Signature
+
+# Buffers are kept for the batch sizes in use; a server that sees every size must not grow.
+MOST_FRAMES = 8
+
+
+class Policy:
+    """A policy that runs on `engine`. Not for use from two threads at once: load it twice."""
+
+    def __init__(self, signature: Signature, engine: Engine) -> None:
+        self.signature = signature
+        self._engine = engine
+        self._state = State(signature, rows=1)
+        self._fresh = True
+        self._frames: dict[tuple[Any, ...], Frame] = {}
+        self._frame: Frame | None = None
+        self._noted: set[str] = set()
+
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The outputs for `inputs`; memory moves on by one step.
+
+        Values have a batch axis, or all of them have none; what comes back is alike. The
+        arrays that come back are the caller's own.
+        """
+        frame = self._frame
+        if frame is None or not frame.load(inputs):
+            frame = self._prepare(inputs)
+        outputs = frame.run(self._state)
+        self._fresh = False
+        return outputs
+
+    def act(self, obs: Any) -> Any:
+        """The action for an observation: an array for one input, a mapping for several."""
+        ports = self.signature.inputs
+        if not isinstance(obs, Mapping):
+            if len(ports) > 1:
+                names = ", ".join(repr(port.name) for port in ports)
+                raise UsageError(
+                    f"the policy has {len(ports)} inputs, got one {type(obs).__name__}",
+                    hint=f"pass a dict with {names}",
+                )
+            obs = {ports[0].name: obs}
+        action = self.step(obs)[self.signature.action_output]
+        return action if action.ndim else action[()]
+
+    def reset(self, mask: Any = None) -> None:
+        """Memory back to its initial value, in every row or in those where `mask` is true."""
+        if mask is None:
+            self._state.reset()
+            self._fresh = True
+            return
+        rows = np.asarray(mask)
+        # Before the first step, and without memory, any number of rows is as good as reset.
+        known = self._state.rows if self.signature.memory and not self._fresh else rows.size
+        if rows.dtype != np.bool_ or rows.shape != (known,):
+            raise PortMismatch(
+                f"expected bool ({known},), one flag for each row, got {rows.dtype} {rows.shape}",
+                where="reset mask",
+                hint="pass a boolean array such as terminated | truncated",
+            )
+        if known == self._state.rows:
+            self._state.reset(rows)
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        """A copy of what the policy remembers, by memory name."""
+        return self._state.snapshot()
+
+    def _prepare(self, inputs: Mapping[str, Any]) -> Frame:
+        """The slow path of a step: check and cast every value, find or make the buffers."""
+        if not isinstance(inputs, Mapping):
+            raise UsageError(
+                f"step takes a mapping of port names to arrays, got {type(inputs).__name__}",
+                hint=f"step({{{self.signature.inputs[0].name!r}: …}}), or act(obs)",
+            )
+        values = feeds.arrays(self.signature, inputs, self._noted)
+        dims, unbatched = feeds.dims(self.signature, values)
+        rows = dims.get(BATCH, 1)
+        if self.signature.memory and rows != self._state.rows:
+            if not self._fresh:
+                raise PortMismatch(
+                    f"the policy remembers {self._state.rows} rows, got {rows}",
+                    where="batch",
+                    hint="call policy.reset() before the number of rows changes",
+                )
+            self._state = State(self.signature, rows=rows)
+            self._frames.clear()
+        key = (*dims.items(), unbatched)
+        frame = self._frames.get(key)
+        if frame is None:
+            if len(self._frames) >= MOST_FRAMES:
+                del self._frames[next(iter(self._frames))]
+            frame = Frame(self.signature, self._engine, self._state, dims, unbatched=unbatched)
+            self._frames[key] = frame
+        frame.fill(values)
+        self._frame = frame
+        return frame
+
+    def __repr__(self) -> str:
+        return f"Policy(\n{self.signature}\n)"
