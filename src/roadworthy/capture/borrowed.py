@@ -1,0 +1,39 @@
+"""A module on loan: on the CPU, evaluating, on one thread; handed back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from roadworthy.capture.snapshot import preserved, walk
+from roadworthy.capture.source import Source
+
+
+@contextmanager
+def borrowed(source: Source) -> Iterator[None]:
+    """The module and its normalisers on the CPU and in evaluation mode, until the block ends."""
+    modules = [source.module, *_modules(source)]
+    with preserved(*modules), _one_thread():
+        for module in modules:
+            module.eval()
+            for _, value in walk(module):
+                if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+                    value.data = value.data.cpu()
+        yield
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Policies are small: on a busy machine a second thread makes a step 100 times slower."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _modules(source: Source) -> list[torch.nn.Module]:
+    return [n for n in source.normalizers().values() if isinstance(n, torch.nn.Module)]

@@ -1,0 +1,66 @@
+"""How named inputs reach a module's `forward`: by name, as the one argument, or as one dict."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from roadworthy.capture.source import Source, forward_parameters
+from roadworthy.errors import UsageError
+
+Style = Literal["by_name", "one_argument", "one_mapping"]
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """The names that `forward` receives, and in which style."""
+
+    names: tuple[str, ...]
+    style: Style
+
+    def call(
+        self, module: torch.nn.Module, values: Mapping[str, Any], memory: Mapping[str, Any]
+    ) -> Any:
+        if self.style == "by_name":
+            return module(**{name: values[name] for name in self.names}, **memory)
+        if self.style == "one_argument":
+            return module(values[self.names[0]], **memory)
+        return module({name: values[name] for name in self.names}, **memory)
+
+
+def calling(source: Source, memory_arguments: Sequence[str]) -> Calling:
+    """The way to call `source.module` with its example, or a question to the user."""
+    parameters = forward_parameters(source.module)
+    names = [n for n in source.example if n not in source.masks or n in parameters]
+    unknown = [name for name in memory_arguments if name not in parameters]
+    if unknown:
+        raise UsageError(
+            f"memory {unknown[0]!r} is no argument of forward({', '.join(parameters)})",
+            where=type(source.module).__name__,
+            hint=f"name a forward argument, or an attribute: memory={{{unknown[0]!r}: 'hidden'}}",
+        )
+    if parameters and all(name in parameters for name in names):
+        return Calling(tuple(names), "by_name")
+    free = [each for each in parameters if each not in memory_arguments]
+    required = _required(source.module, free)
+    if len(names) == 1 and len(required) <= 1:
+        return Calling(tuple(names), "one_argument")
+    if len(required) == 1:
+        return Calling(tuple(names), "one_mapping")
+    raise UsageError(
+        f"the example has {', '.join(map(repr, names))}, "
+        f"but forward takes ({', '.join(parameters)})",
+        where=type(source.module).__name__,
+        hint="name the example's entries like the arguments of forward",
+    )
+
+
+def _required(module: torch.nn.Module, names: Sequence[str]) -> list[str]:
+    parameters = inspect.signature(module.forward).parameters
+    if not parameters:
+        return []
+    return [n for n in names if parameters[n].default is inspect.Parameter.empty]

@@ -1,0 +1,54 @@
+"""From a source to a Program: study the module, then let torch.export write down its graph."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from roadworthy.capture.borrowed import borrowed
+from roadworthy.capture.failures import capture_failure
+from roadworthy.capture.recipe import recipe
+from roadworthy.capture.source import Source
+from roadworthy.capture.study import Study
+from roadworthy.program import Program
+
+
+def capture(source: Source) -> Program:
+    """The program of `source`; its module comes back as it was."""
+    with borrowed(source):
+        study = Study(source)
+        return Program(
+            signature=study.signature,
+            graph=_graph(study),
+            recipe=recipe(source, study.slots),
+            source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
+        )
+
+
+def _graph(study: Study) -> torch.export.ExportedProgram:
+    symbols = {name: torch.export.Dim(name, min=1) for name in study.symbols}
+    inputs, memory = study.sized({}), study.fresh_memory({})
+    declared = [port.shape for port in study.signature.inputs]
+    declared += [each.shape for each in study.signature.memory]
+    shapes = tuple(
+        {axis: symbols[dim] for axis, dim in enumerate(shape) if isinstance(dim, str)} or None
+        for shape in declared
+    )
+    arguments = (
+        *(inputs[name] for name in study.composed.input_names),
+        *(memory[name] for name in study.composed.memory_names),
+    )
+    # The fast path of multi-head attention is one opaque operator that ONNX does not have.
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.export(
+                study.step, arguments, dynamic_shapes={"tensors": shapes}, strict=False
+            )
+    except Exception as error:  # torch.export raises what it likes, user errors included
+        raise capture_failure(error, study.source) from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)

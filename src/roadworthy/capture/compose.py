@@ -1,0 +1,184 @@
+"""The policy as one module: normaliser, network, action steps, memory in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from roadworthy.capture import transforms
+from roadworthy.capture.calling import Calling
+from roadworthy.capture.memory import Slot, Tensors, attributes, inserted
+from roadworthy.capture.source import Source
+from roadworthy.errors import ExportError, UsageError
+from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
+from roadworthy.spec.transforms import Argmax, MultiDiscrete
+
+
+class Composed(nn.Module):
+    """`(inputs, memory) → (outputs, memory)` around the caller's module, by name."""
+
+    def __init__(self, source: Source, calling: Calling, slots: tuple[Slot, ...]) -> None:
+        super().__init__()
+        self.module = source.module
+        self.source = source
+        self.calling = calling
+        self.slots = slots
+        normalizers = source.normalizers()
+        self.normalized = tuple(normalizers)
+        self.normalizers = nn.ModuleList(transforms.normalizer(n) for n in normalizers.values())
+        self.steps = nn.ModuleList(transforms.action_step(step) for step in source.steps)
+
+    @property
+    def input_names(self) -> list[str]:
+        names = [port for layout in self.source.inputs.values() for port in ports_of(layout)]
+        return [*names, *(mask for mask in self.source.masks if mask not in names)]
+
+    @property
+    def memory_names(self) -> list[str]:
+        return [port for slot in self.slots for port in slot.ports]
+
+    def forward(self, inputs: Mapping[str, Tensor], memory: Tensors) -> tuple[Tensors, Tensors]:
+        """One step. Attributes that `memory` does not hold are left to the module itself."""
+        values = dict(inputs)
+        for name, normalize in zip(self.normalized, self.normalizers, strict=True):
+            values[name] = normalize(values[name])
+        arguments = {n: pack(lay, values) for n, lay in self.source.inputs.items()}
+        in_arguments = [slot for slot in self.slots if slot.path is None]
+        inserted(self.slots, self.module, memory)
+        result = self.calling.call(
+            self.module, arguments, {slot.name: pack(slot.layout, memory) for slot in in_arguments}
+        )
+        returned, persisted = split_result(result, in_arguments)
+        outputs = named_outputs(returned, self.source)
+        return self._acted(outputs, inputs), persisted | attributes(self.slots, self.module)
+
+    def _acted(self, outputs: Tensors, inputs: Mapping[str, Tensor]) -> Tensors:
+        if not self.steps:
+            return outputs
+        name, action = next(iter(outputs.items()))
+        for step, module in zip(self.source.steps, self.steps, strict=True):
+            masked = isinstance(step, (Argmax, MultiDiscrete)) and step.mask
+            action = module(action, inputs[masked] if masked else None)
+        return outputs | {name: action}
+
+
+class PureStep(nn.Module):
+    """The composed policy with positional tensors and no side effect: what is captured."""
+
+    def __init__(self, composed: Composed, outputs: Sequence[str]) -> None:
+        super().__init__()
+        self.composed = composed
+        self.outputs = tuple(outputs)
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        composed = self.composed
+        count = len(composed.input_names)
+        inputs = dict(zip(composed.input_names, tensors[:count], strict=True))
+        # In-place writes of the module must land in a copy, never in the caller's memory.
+        memory = {
+            name: tensor.clone()
+            for name, tensor in zip(composed.memory_names, tensors[count:], strict=True)
+        }
+        with attributes_kept(composed.module):
+            outputs, after = composed(inputs, memory)
+        return (
+            *(outputs[name] for name in self.outputs),
+            *(after[name] for name in composed.memory_names),
+        )
+
+
+@contextmanager
+def attributes_kept(module: nn.Module) -> Iterator[None]:
+    """Attributes and buffers that are rebound inside are bound again to what they were.
+
+    While a graph is captured they would otherwise go on holding tensors of the capture.
+    """
+    before = [(each, dict(vars(each)), dict(each._buffers)) for each in module.modules()]
+    try:
+        yield
+    finally:
+        for each, own, buffers in before:
+            if any(own.get(key) is not value for key, value in vars(each).items()):
+                vars(each).clear()
+                vars(each).update(own)
+            each._buffers.update(buffers)
+
+
+def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
+    """What `forward` returned, apart: the outputs, and the memory that follows them."""
+    if not slots:
+        return result, {}
+    if isinstance(result, Mapping):
+        lacking = [slot.name for slot in slots if slot.name not in result]
+        if not lacking:
+            rest = {key: value for key, value in result.items() if key not in _names(slots)}
+            return rest, {k: v for s in slots for k, v in unpack(s.layout, result[s.name]).items()}
+        raise ExportError(
+            f"forward returns no {lacking[0]!r}",
+            where="memory",
+            hint="return the next memory under the name of its argument",
+        )
+    parts = list(result) if isinstance(result, (tuple, list)) else [result]
+    # (actions, (h, c)) means the same as (actions, h, c).
+    if len(parts) == 2 and len(slots) > 1 and isinstance(parts[1], (tuple, list)):
+        parts = [parts[0], *parts[1]]
+    if len(parts) <= len(slots):
+        raise ExportError(
+            f"forward returns {len(parts)} values; expected outputs and then "
+            f"{len(slots)} memory values",
+            where="memory",
+            hint=f"return actions, {', '.join(_names(slots))}",
+        )
+    outputs, memory = parts[: -len(slots)], parts[-len(slots) :]
+    persisted: Tensors = {}
+    for slot, value in zip(slots, memory, strict=True):
+        persisted |= unpack(slot.layout, value)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs), persisted
+
+
+def named_outputs(result: Any, source: Source) -> Tensors:
+    """The returned tensors by name: the user's, a dict's, a named tuple's, or `actions`."""
+    names, tensors = _returned(result)
+    where = type(source.module).__name__
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise UsageError(
+                f"forward returns a {type(tensor).__name__}, expected tensors",
+                where=where,
+                hint="return the mean of a distribution, not the distribution",
+            )
+    wanted = source.outputs if source.outputs is not None else names
+    if wanted is None and len(tensors) > 1:
+        raise UsageError(
+            f"forward returns {len(tensors)} tensors without names",
+            where=where,
+            hint="name them: outputs=('actions', …); None leaves one out",
+        )
+    wanted = ["actions"] if wanted is None else wanted
+    if len(wanted) != len(tensors):
+        raise UsageError(
+            f"outputs names {len(wanted)} tensors, forward returns {len(tensors)}",
+            where=where,
+            hint="one name for each tensor; None leaves one out",
+        )
+    return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
+
+
+def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return result._fields, list(result)
+    if isinstance(result, Mapping):
+        named: Tensors = {}
+        for key, value in result.items():
+            named |= unpack(layout_of(key, value), value)
+        return list(named), list(named.values())
+    if isinstance(result, (tuple, list)):
+        return None, list(unpack(layout_of("", result), result).values())
+    return None, [result]
+
+
+def _names(slots: Sequence[Slot]) -> list[str]:
+    return [slot.name for slot in slots]

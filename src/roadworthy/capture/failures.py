@@ -1,0 +1,85 @@
+"""Failures inside the user's code, and inside torch.export, as findings that name a line."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from roadworthy.capture.source import Source
+from roadworthy.errors import BatchSpecialised, ExportError, RoadworthyError
+
+_OWN = Path(__file__).resolve().parent.parent
+_TORCH = Path(torch.__file__).resolve().parent
+_SPECIALISED = re.compile(r"specialized it to be a constant \((\d+)\)")
+_CALL_SITE = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
+
+
+@contextmanager
+def explained(source: Source) -> Iterator[None]:
+    """Whatever the user's module raises becomes an error with its file and line."""
+    try:
+        yield
+    except RoadworthyError:
+        raise
+    except Exception as error:
+        raise ExportError(
+            f"forward raised {type(error).__name__}: {_first_line(error)}",
+            code="RW102",
+            where=user_line(error) or type(source.module).__name__,
+            hint="run the module on the example; its first axis is the batch, of any size",
+        ) from error
+
+
+def capture_failure(error: Exception, source: Source) -> ExportError:
+    """The finding for what torch.export raised."""
+    text = str(error)
+    where = user_line(error) or _quoted_line(text) or type(source.module).__name__
+    if match := _SPECIALISED.search(text):
+        return BatchSpecialised(
+            f"the module works for one batch size only: it was traced with {match[1]} rows "
+            f"and fixed that number",
+            where=where,
+            hint="replace constants such as view(3, -1) or zeros(3, …) by obs.shape[0], "
+            "or fix the size on purpose: Source(…, batch=1)",
+        )
+    if "data-dependent" in text:
+        return ExportError(
+            "the code branches on the value of a tensor; a graph would freeze one side",
+            code="RW103",
+            where=where,
+            hint="compute both sides and choose: torch.where(condition, a, b)",
+        )
+    return ExportError(
+        f"torch.export cannot capture the module: {_first_line(error)}",
+        code="RW104",
+        where=where,
+        hint="the line above is the first that could not be captured",
+    )
+
+
+def user_line(error: BaseException) -> str:
+    """`file.py:12 (code)`: the deepest line of the traceback that is neither ours nor torch's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        place = Path(frame.filename).resolve()
+        if _OWN not in place.parents and _TORCH not in place.parents and place.is_file():
+            return f"{place.name}:{frame.lineno} ({frame.line})"
+    return ""
+
+
+def _quoted_line(text: str) -> str:
+    """The last call site that torch quotes in a message."""
+    for file, line, code in reversed(_CALL_SITE.findall(text)):
+        place = Path(file)
+        if _OWN not in place.parents and _TORCH not in place.parents:
+            return f"{place.name}:{line} ({code.strip()})"
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,119 @@
+"""What persists between steps: arguments that come back as results, or attributes of the module."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from roadworthy.errors import UsageError, did_you_mean
+from roadworthy.spec.layout import Layout, layout_of, pack, ports_of, unpack
+from roadworthy.spec.port import BATCH, Memory, freeze
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One declared memory: the forward argument `name`, or the attribute at `path`."""
+
+    name: str
+    path: str | None
+    layout: Layout
+    # The module itself makes the first value (it starts from None).
+    from_nothing: bool = False
+
+    @property
+    def ports(self) -> list[str]:
+        return ports_of(self.layout)
+
+
+def attribute(module: torch.nn.Module, path: str) -> Any:
+    """The value at a dotted path below `module`, or an error that names the nearest attribute."""
+    owner, name = _owner(module, path)
+    if not hasattr(owner, name):
+        known = [*vars(owner), *(dict(owner.named_buffers(recurse=False)))]
+        raise UsageError(
+            f"{type(module).__name__} has no attribute {path!r}",
+            where="memory",
+            hint=did_you_mean(name, [key for key in known if not key.startswith("_")] or known),
+        )
+    return getattr(owner, name)
+
+
+def set_attribute(module: torch.nn.Module, path: str, value: Any) -> None:
+    owner, name = _owner(module, path)
+    setattr(owner, name, value)
+
+
+def _owner(module: torch.nn.Module, path: str) -> tuple[Any, str]:
+    *parents, name = path.split(".")
+    owner: Any = module
+    for parent in parents:
+        owner = owner[int(parent)] if parent.isdigit() else getattr(owner, parent, None)
+        if owner is None:
+            raise UsageError(f"{type(module).__name__} has no attribute {path!r}", where="memory")
+    return owner, name
+
+
+def slot(name: str, declared: Any, made: Any) -> Slot:
+    """The slot for one entry of `memory=`; `made` is an attribute's value after a first call."""
+    if isinstance(declared, str):
+        return Slot(name, declared, _checked(name, layout_of(name, made), made))
+    return Slot(name, None, _checked(name, layout_of(name, declared), declared))
+
+
+def _checked(name: str, layout: Layout, value: Any) -> Layout:
+    for port, leaf in unpack(layout, value).items():
+        if not isinstance(leaf, torch.Tensor):
+            raise UsageError(
+                f"memory holds a {type(leaf).__name__}, expected a tensor",
+                where=port,
+                hint="keep what persists in a tensor with a batch axis, such as zeros(batch, 1)",
+            )
+    return layout
+
+
+def inserted(slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]) -> None:
+    """Attributes of the module set to the tensors that stand for them."""
+    for each in slots:
+        if each.path is not None and all(port in tensors for port in each.ports):
+            set_attribute(module, each.path, pack(each.layout, tensors))
+
+
+def attributes(slots: tuple[Slot, ...], module: torch.nn.Module) -> Tensors:
+    """What the module's attributes hold now, port by port."""
+    found: Tensors = {}
+    for each in slots:
+        if each.path is not None:
+            found |= unpack(each.layout, attribute(module, each.path))
+    return found
+
+
+def axes_to_try(initial: Tensors) -> Iterator[dict[str, int]]:
+    """Ways in which the batch axis may lie, the likely ones (the same axis for all) first."""
+    axes = [range(value.ndim) for value in initial.values()]
+    ways = [dict(zip(initial, way, strict=True)) for way in itertools.product(*axes)]
+    yield from sorted(ways, key=lambda way: len(set(way.values())))
+
+
+def one_row(name: str, value: torch.Tensor, axis: int) -> torch.Tensor:
+    """The initial value of a single row; rows that start differently cannot be one policy."""
+    first = value.select(axis, 0).unsqueeze(axis)
+    if not torch.equal(first.expand_as(value), value):
+        raise UsageError(
+            "the rows of the initial value differ",
+            where=name,
+            hint="give one initial value that holds for every row",
+        )
+    return first
+
+
+def memory_port(name: str, row: torch.Tensor, axis: int | None) -> Memory:
+    """The memory port that starts at `row`."""
+    shape = tuple(BATCH if i == axis else size for i, size in enumerate(row.shape))
+    dtype = str(row.dtype).removeprefix("torch.")
+    return Memory(name=name, dtype=dtype, shape=shape, initial=freeze(row))

@@ -1,0 +1,177 @@
+"""Experiments on the live policy that answer what a module does not say of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from roadworthy.capture.compose import Composed, PureStep
+from roadworthy.capture.failures import explained
+from roadworthy.capture.memory import Tensors, axes_to_try, one_row
+from roadworthy.capture.snapshot import changed, preserved, values
+from roadworthy.errors import ExportError, Finding
+
+# Two policies that agree to this are the same; hidden state and randomness move far more.
+CLOSE = 1e-4
+
+
+def resized(example: Tensors, sizes: Mapping[str, Mapping[int, int]]) -> Tensors:
+    """The example with axes stretched or cut to the given sizes; rows differ where they can."""
+    result: Tensors = {}
+    for name, tensor in example.items():
+        for axis, size in sizes.get(name, {}).items():
+            index = torch.arange(size) % tensor.shape[axis]
+            tensor = tensor.index_select(axis, index)
+        result[name] = _spread(tensor)
+    return result
+
+
+def _spread(tensor: torch.Tensor) -> torch.Tensor:
+    """Equal rows made different, so that mixing them up cannot go unnoticed."""
+    if not tensor.is_floating_point() or tensor.ndim == 0:
+        return tensor.clone()
+    steps = torch.arange(tensor.shape[0], dtype=torch.float64) * 0.03125
+    shifted = tensor + steps.reshape(-1, *(1,) * (tensor.ndim - 1)).to(tensor.dtype)
+    return shifted.to(tensor.dtype)
+
+
+def expanded(
+    rows: Mapping[str, torch.Tensor], axes: Mapping[str, int | None], count: int
+) -> Tensors:
+    """Initial memory of one row, repeated for `count` rows."""
+    result: Tensors = {}
+    for name, row in rows.items():
+        axis = axes[name]
+        result[name] = (row if axis is None else row.repeat_interleave(count, dim=axis)).clone()
+    return result
+
+
+def run(step: PureStep, inputs: Tensors, memory: Tensors) -> tuple[torch.Tensor, ...]:
+    """One step of the composed policy; a failure inside the user's code is explained."""
+    ordered = [inputs[name] for name in step.composed.input_names]
+    ordered += [memory[name] for name in step.composed.memory_names]
+    with explained(step.composed.source), torch.no_grad():
+        outputs: tuple[torch.Tensor, ...] = step(*ordered)
+    return outputs
+
+
+def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, int]:
+    """Where each memory has its batch axis: the way in which three rows equal each row alone."""
+    three = resized(example, {name: {0: 3} for name in example})
+    alone = [{name: tensor[i : i + 1] for name, tensor in three.items()} for i in range(3)]
+    for axes in axes_to_try(initial):
+        try:
+            rows = {name: one_row(name, value, axes[name]) for name, value in initial.items()}
+            together = run(step, three, expanded(rows, axes, 3))
+            singles = [run(step, one, expanded(rows, axes, 1)) for one in alone]
+        except Exception:  # a wrong axis fails in whatever way the user's code fails
+            continue
+        if _keeps_shape(step, together, expanded(rows, axes, 3)) and _row_by_row(
+            step, together, singles, axes
+        ):
+            return axes
+    shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
+    raise ExportError(
+        f"no axis of the memory is the batch: {shapes}",
+        code="RW110",
+        where="memory",
+        hint="reset the module first, and give the memory one row for each row of the example",
+    )
+
+
+def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
+    """An error if the same inputs give different outputs."""
+    results = []
+    for seed in (1, 2):
+        with preserved(step.composed.module):
+            torch.manual_seed(seed)
+            results.append(run(step, inputs, memory))
+    if not _close(*results):
+        raise ExportError(
+            "the outputs are random: the same inputs gave different values",
+            code="RW111",
+            where=type(step.composed.module).__name__,
+            hint="return the mean or the mode of the distribution instead of a sample",
+        )
+
+
+def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
+    """An error if an earlier step changes what a later step returns by a way we do not see."""
+    module = step.composed.module
+    other = {n: t + 1 if t.is_floating_point() else t.clone() for n, t in inputs.items()}
+    with preserved(module):
+        before = values(module)
+        native(step.composed, other, memory)
+        touched = changed(before, values(module))
+        later = native(step.composed, inputs, memory)
+    with preserved(module):
+        first = native(step.composed, inputs, memory)
+    if _close(tuple(later.values()), tuple(first.values())):
+        return
+    raise ExportError(findings=[_hidden(module, path) for path in touched] or [_hidden(module, "")])
+
+
+def native(composed: Composed, inputs: Tensors, memory: Tensors) -> Tensors:
+    """The outputs of a call that leaves its marks on the module."""
+    with explained(composed.source), torch.no_grad():
+        outputs, _ = composed(inputs, {name: value.clone() for name, value in memory.items()})
+    return dict(outputs)
+
+
+def _hidden(module: torch.nn.Module, path: str) -> Finding:
+    place = f"{type(module).__name__}.{path}" if path else type(module).__name__
+    name = path.rpartition(".")[2].strip("_") or "hidden"
+    return Finding(
+        code="RW112",
+        where=place,
+        what="changes at every call, and the next output depends on it",
+        hint=f"declare what persists: memory={{{name!r}: {path!r}}}"
+        if path
+        else "declare what persists with memory={…}",
+    )
+
+
+def _keeps_shape(step: PureStep, results: tuple[torch.Tensor, ...], memory: Tensors) -> bool:
+    after = results[len(step.outputs) :]
+    return all(a.shape == b.shape for a, b in zip(after, memory.values(), strict=True))
+
+
+def _row_by_row(
+    step: PureStep,
+    together: tuple[torch.Tensor, ...],
+    singles: list[tuple[torch.Tensor, ...]],
+    axes: Mapping[str, int],
+) -> bool:
+    positions = [*(0 for _ in step.outputs), *(axes[n] for n in step.composed.memory_names)]
+    for index, (result, axis) in enumerate(zip(together, positions, strict=True)):
+        stacked = torch.cat([single[index] for single in singles], dim=axis)
+        if not _close((result,), (stacked,)):
+            return False
+    return True
+
+
+def _close(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
+    return all(
+        a.shape == b.shape
+        and torch.allclose(a.double(), b.double(), rtol=CLOSE, atol=CLOSE, equal_nan=True)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def symbolic_shapes(
+    step: PureStep, sized: Any, memory: Any, symbols: list[str]
+) -> list[tuple[int | str, ...]]:
+    """The shape of every result; a size that follows a symbol bears its name."""
+    base_sizes = dict.fromkeys(symbols, 0)
+    base = run(step, sized(base_sizes), memory(base_sizes))
+    shapes: list[list[int | str]] = [list(result.shape) for result in base]
+    for symbol in symbols:
+        grown_sizes = base_sizes | {symbol: 1}
+        grown = run(step, sized(grown_sizes), memory(grown_sizes))
+        for shape, small, large in zip(shapes, base, grown, strict=True):
+            for axis, (before, after) in enumerate(zip(small.shape, large.shape, strict=True)):
+                if after == before + 1:
+                    shape[axis] = symbol
+    return [tuple(shape) for shape in shapes]

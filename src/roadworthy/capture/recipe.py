@@ -1,0 +1,92 @@
+"""The recipe: how a policy was composed around a module, so that it can be composed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from roadworthy.capture.memory import Slot
+from roadworthy.capture.source import Source
+from roadworthy.errors import UsageError
+from roadworthy.spec.layout import pack
+from roadworthy.spec.port import BATCH
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.transforms import tagged
+
+MODULE = "module"
+
+
+def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
+    """The composition as JSON; a normaliser that is a module is only named."""
+    normalizers = source.normalizers()
+    return {
+        "inputs": source.inputs,
+        "outputs": None if source.outputs is None else list(source.outputs),
+        "memory": {
+            slot.name: slot.path if slot.path is not None else slot.layout for slot in slots
+        },
+        "attributes": [slot.name for slot in slots if slot.path is not None],
+        "normalizers": {
+            port: MODULE if isinstance(each, torch.nn.Module) else each.to_json()
+            for port, each in normalizers.items()
+        },
+        "action": [step.to_json() for step in source.steps],
+        "batch": source.batch,
+    }
+
+
+def source_from(
+    module: torch.nn.Module,
+    recipe: Mapping[str, Any],
+    signature: Signature,
+    *,
+    normalizer: Any = None,
+) -> Source:
+    """The source that `recipe` describes, around another instance of its module."""
+    ports = {port.name: port for port in signature.inputs}
+    dims = dict.fromkeys(signature.symbols, 2) | {BATCH: 1}
+    examples = {
+        name: torch.zeros(port.sizes(dims), dtype=getattr(torch, port.dtype))
+        for name, port in ports.items()
+    }
+    initial = {m.name: torch.from_numpy(m.fresh(1)) for m in signature.memory}
+    attributes = recipe["attributes"]
+    return Source(
+        module,
+        example={name: pack(layout, examples) for name, layout in recipe["inputs"].items()},
+        memory={
+            name: spec if name in attributes else pack(spec, initial)
+            for name, spec in recipe["memory"].items()
+        },
+        normalizer=normalizer or _normalizers(recipe) or None,
+        outputs=recipe["outputs"],
+        action=tuple(tagged(step) for step in recipe["action"]),
+        dynamic=_dynamic(signature),
+        batch=recipe["batch"],
+    )
+
+
+def _normalizers(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for port, data in recipe["normalizers"].items():
+        if data == MODULE:
+            raise UsageError(
+                f"the bundle was exported with a normaliser module for {port!r}",
+                hint=f"pass it again: verify(…, normalizer={{{port!r}: module}})",
+            )
+        found[port] = tagged(data)
+    return found
+
+
+def _dynamic(signature: Signature) -> dict[str, dict[int, str]]:
+    found = {
+        port.name: {
+            axis: dim
+            for axis, dim in enumerate(port.shape)
+            if isinstance(dim, str) and dim != BATCH
+        }
+        for port in signature.inputs
+    }
+    return {name: axes for name, axes in found.items() if axes}

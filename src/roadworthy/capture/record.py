@@ -1,0 +1,140 @@
+"""The original, stepped as its user steps it, and the trace it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from roadworthy.capture import memory as remembered
+from roadworthy.capture.borrowed import borrowed
+from roadworthy.capture.calling import calling
+from roadworthy.capture.compose import Composed
+from roadworthy.capture.failures import explained
+from roadworthy.capture.memory import Tensors
+from roadworthy.capture.source import Source
+from roadworthy.errors import UsageError
+from roadworthy.spec.layout import Layout
+from roadworthy.spec.port import Array
+from roadworthy.spec.samples import draw
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.trace import Trace
+
+TRACE_STEPS = 256
+TRACE_ROWS = 2
+EPISODE_STEPS = 40
+
+
+class Original:
+    """The caller's module in eager PyTorch: the truth that an artifact is compared with.
+
+    A module that keeps its memory in attributes keeps it there: nothing is substituted.
+    """
+
+    def __init__(self, source: Source, signature: Signature, rows: int) -> None:
+        slots = tuple(_slot(source, signature, name) for name in source.memory)
+        arguments = [slot.name for slot in slots if slot.path is None]
+        self._composed = Composed(source, calling(source, arguments), slots)
+        self._signature = signature
+        self._attributes = [slot for slot in slots if slot.path is not None]
+        self._starts = {
+            slot.path: remembered.attribute(source.module, slot.path)
+            for slot in self._attributes
+            if slot.path
+        }
+        self._memory: Tensors = {}
+        self.rows = rows
+        self.reset()
+
+    def reset(self, mask: Array | None = None) -> None:
+        """Memory back to its initial value, in all rows or in some."""
+        if mask is None or mask.all():
+            self._reset_all()
+            return
+        current = self.memory_tensors()
+        for memory in self._signature.memory:
+            fresh = torch.from_numpy(memory.fresh(self.rows))
+            rows = memory.rows(torch.from_numpy(mask))  # type: ignore[arg-type]
+            current[memory.name] = current[memory.name].clone()
+            current[memory.name][rows] = fresh[rows]
+        remembered.inserted(tuple(self._attributes), self._composed.module, current)
+        self._memory = {name: current[name] for name in self._memory}
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of one native call."""
+        tensors = {name: torch.from_numpy(np.array(value)) for name, value in inputs.items()}
+        with explained(self._composed.source), torch.no_grad():
+            outputs, after = self._composed(tensors, self._memory)
+        self._memory = {name: after[name] for name in self._memory}
+        return {name: value.numpy().copy() for name, value in outputs.items()}
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        return {name: value.numpy().copy() for name, value in self.memory_tensors().items()}
+
+    def memory_tensors(self) -> Tensors:
+        held = remembered.attributes(tuple(self._attributes), self._composed.module)
+        return {name: value.detach() for name, value in (self._memory | held).items()}
+
+    def _reset_all(self) -> None:
+        fresh = {m.name: torch.from_numpy(m.fresh(self.rows)) for m in self._signature.memory}
+        remembered.inserted(tuple(self._attributes), self._composed.module, fresh)
+        for path, start in self._starts.items():
+            if start is None:
+                remembered.set_attribute(self._composed.module, path, None)
+        inside = {port for slot in self._attributes for port in slot.ports}
+        self._memory = {name: value for name, value in fresh.items() if name not in inside}
+
+
+@contextmanager
+def original(source: Source, signature: Signature, *, rows: int) -> Iterator[Original]:
+    """The original with `rows` rows; its module comes back as it was when the block ends."""
+    with borrowed(source):
+        yield Original(source, signature, rows)
+
+
+def record(source: Source, signature: Signature, *, seed: int) -> Trace:
+    """Golden steps of the original: several episodes, resets in the middle, extreme values."""
+    rng = np.random.default_rng(seed)
+    rows = source.batch or TRACE_ROWS
+    inputs = draw(signature, rng, steps=TRACE_STEPS, rows=rows)
+    resets = draw_resets(rng, steps=TRACE_STEPS, rows=rows)
+    outputs: dict[str, list[Array]] = {port.name: [] for port in signature.outputs}
+    with original(source, signature, rows=rows) as live:
+        for step in range(TRACE_STEPS):
+            if resets[step].any():
+                live.reset(resets[step])
+            result = live.step({name: array[step] for name, array in inputs.items()})
+            for name, values in outputs.items():
+                values.append(result[name])
+    stacked = {name: np.stack(values) for name, values in outputs.items()}
+    return Trace(inputs=inputs, outputs=stacked, resets=resets)
+
+
+def draw_resets(rng: np.random.Generator, *, steps: int, rows: int) -> Array:
+    """Which rows begin an episode at which step: all at the first, then each at its own time."""
+    resets: Array = rng.random((steps, rows)) < 1 / EPISODE_STEPS
+    resets[0] = True
+    resets[steps // 2] = True
+    return resets
+
+
+def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:
+    """The slot as the signature knows it: an attribute may hold None until the first step."""
+    declared = source.memory[name]
+    if not isinstance(declared, str):
+        return remembered.slot(name, declared, None)
+    ports = [m.name for m in signature.memory if m.name == name or m.name.startswith(f"{name}.")]
+    if not ports:
+        raise UsageError(f"the bundle has no memory {name!r}", where="memory")
+    layout: Layout = name if ports == [name] else _nested(name, ports)
+    return remembered.Slot(name, declared, layout)
+
+
+def _nested(name: str, ports: list[str]) -> Layout:
+    keys = [port.removeprefix(f"{name}.") for port in ports]
+    return (
+        list(ports) if all(key.isdigit() for key in keys) else dict(zip(keys, ports, strict=True))
+    )

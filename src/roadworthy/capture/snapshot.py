@@ -1,0 +1,176 @@
+"""Handing objects back as they were: values, attributes, training mode, random state."""
+
+from __future__ import annotations
+
+import random
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.spec.port import Array
+
+_NEVER_ENTERED = (
+    torch.Tensor, torch.dtype, torch.device, torch.Generator,
+    np.random.Generator, np.random.RandomState,
+    type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
+)  # fmt: skip
+_MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
+# An environment can hold a whole simulator; past this many objects the rest is left alone.
+MOST_OBJECTS = 200_000
+
+Number = bool | int | float | None
+Value = torch.Tensor | Array | Number
+
+
+def walk(root: object, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value reachable from `root` through attributes and containers, with its path."""
+    stack: list[tuple[str, Any]] = [(name, root)]
+    seen: set[int] = set()
+    while stack and len(seen) < MOST_OBJECTS:
+        path, value = stack.pop()
+        if id(value) in seen and not isinstance(value, Number):
+            continue
+        seen.add(id(value))
+        yield path, value
+        stack.extend(reversed(list(_children(path, value))))
+
+
+def values(root: object) -> dict[str, Value]:
+    """Path → a copy of every tensor, array and number below `root`."""
+    found: dict[str, Value] = {}
+    for path, value in walk(root):
+        if isinstance(value, torch.Tensor):
+            found[path] = value.detach().clone()
+        elif isinstance(value, np.ndarray):
+            found[path] = value.copy()
+        elif isinstance(value, Number):
+            found[path] = value
+    return found
+
+
+def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
+    """The paths whose value is not what it was."""
+    paths = dict.fromkeys([*before, *after])
+    return [path for path in paths if not _same(before.get(path), after.get(path))]
+
+
+@contextmanager
+def preserved(*roots: object) -> Iterator[None]:
+    """Whatever happens inside, the objects and the random generators come back bit for bit."""
+    undo: list[Callable[[], None]] = [_keep_random_state()]
+    for root in roots:
+        for _, value in walk(root):
+            undo += _keep(value)
+    try:
+        yield
+    finally:
+        for restore in undo:
+            restore()
+
+
+def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    dot = f"{path}." if path else ""
+    if isinstance(value, MutableMapping):
+        for key, each in value.items():
+            yield f"{dot}{key}", each
+    elif isinstance(value, (list, tuple, deque)):
+        for index, each in enumerate(value):
+            yield f"{path}[{index}]", each
+    elif isinstance(value, _NEVER_ENTERED):
+        return
+    elif isinstance(getattr(value, "__dict__", None), dict):
+        for key, each in vars(value).items():
+            # A parameter's path is the one a user would type: `net.0.weight`.
+            yield (path if key in _MODULE_INTERNALS else f"{dot}{key}"), each
+
+
+def _keep(value: Any) -> list[Callable[[], None]]:
+    if isinstance(value, torch.Tensor):
+        return [_keep_tensor(value)]
+    if isinstance(value, np.ndarray):
+        copy = value.copy()
+        return [lambda: np.copyto(value, copy) if value.flags.writeable else None]
+    if isinstance(value, MutableMapping):
+        return [_keep_mapping(value)]
+    if isinstance(value, (list, deque)):
+        items = list(value)
+        return [lambda: _refill(value, items)]
+    if isinstance(value, torch.Generator):
+        return [_keep_generator(value)]
+    if isinstance(value, np.random.Generator):
+        numpy_state = value.bit_generator.state
+        return [lambda: setattr(value.bit_generator, "state", numpy_state)]
+    if not isinstance(value, _NEVER_ENTERED) and isinstance(getattr(value, "__dict__", None), dict):
+        return [_keep_mapping(vars(value))]
+    return []
+
+
+def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
+    # `data` is an alias of the storage: it undoes a move to another device as well.
+    alias, copy = tensor.data, tensor.detach().clone()
+
+    def restore() -> None:
+        if tensor.device != alias.device or tensor.data_ptr() != alias.data_ptr():
+            tensor.data = alias
+        if not _same(alias, copy):
+            alias.copy_(copy)
+
+    return restore
+
+
+def _keep_generator(generator: torch.Generator) -> Callable[[], None]:
+    state = generator.get_state()
+
+    def restore() -> None:
+        generator.set_state(state)
+
+    return restore
+
+
+def _keep_mapping(mapping: MutableMapping[Any, Any]) -> Callable[[], None]:
+    items = dict(mapping)
+
+    def restore() -> None:
+        if list(mapping) != list(items) or any(mapping[key] is not items[key] for key in items):
+            mapping.clear()
+            mapping.update(items)
+
+    return restore
+
+
+def _refill(container: list[Any] | deque[Any], items: list[Any]) -> None:
+    container.clear()
+    container.extend(items)
+
+
+def _keep_random_state() -> Callable[[], None]:
+    torch_state, numpy_state, python_state = (
+        torch.get_rng_state(), np.random.get_state(), random.getstate(),
+    )  # fmt: skip
+
+    def restore() -> None:
+        torch.set_rng_state(torch_state)
+        np.random.set_state(numpy_state)
+        random.setstate(python_state)
+
+    return restore
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return (
+            one.shape == other.shape
+            and one.dtype == other.dtype
+            and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
+            and bool(torch.equal(one.isnan(), other.isnan()))
+        )
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+    return type(one) is type(other) and isinstance(one, Number) and one == other

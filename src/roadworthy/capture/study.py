@@ -1,0 +1,218 @@
+"""Studying a live module: names, shapes, memory, and that nothing hides in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from roadworthy.capture import memory as remembered
+from roadworthy.capture import probe
+from roadworthy.capture.calling import calling
+from roadworthy.capture.compose import Composed, PureStep
+from roadworthy.capture.memory import Slot, Tensors
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.source import Source
+from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.spec.layout import unpack
+from roadworthy.spec.port import BATCH, About, Port
+from roadworthy.spec.signature import Action, Signature
+from roadworthy.spec.transforms import ActionStep, Argmax, Clip, MultiDiscrete, ScaleToBounds
+
+TRACED_ROWS = 3
+
+
+class Study:
+    """What experiments on the live module tell: names, shapes, memory, and that nothing hides.
+
+    Must be made, and used, inside `borrowed`.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.slots = self._slots()
+        arguments = [slot.name for slot in self.slots if slot.path is None]
+        self.composed = Composed(source, calling(source, arguments), self.slots)
+        self.example = self._example()
+        self.step = PureStep(self.composed, self._output_names())
+        self.memory_axes, self.memory_rows = self._memory()
+        inputs, memory = self.sized({BATCH: 0}), self.fresh_memory({BATCH: 0})
+        probe.refuse_randomness(self.step, inputs, memory)
+        probe.refuse_hidden_state(self.step, inputs, memory)
+        self.signature = self._signature()
+
+    @property
+    def symbols(self) -> list[str]:
+        extra = [name for axes in self.source.dynamic.values() for name in axes.values()]
+        return list(dict.fromkeys([*([] if self.source.batch else [BATCH]), *extra]))
+
+    def sized(self, grown: Mapping[str, int]) -> Tensors:
+        """The example at the traced size, each symbol made larger by `grown`."""
+        rows = self.source.batch or TRACED_ROWS + grown.get(BATCH, 0)
+        sizes: dict[str, dict[int, int]] = {}
+        for name, tensor in self.example.items():
+            axes = self.source.dynamic.get(name, {})
+            sizes[name] = {0: rows} | {
+                axis: max(tensor.shape[axis], 2) + grown.get(symbol, 0)
+                for axis, symbol in axes.items()
+            }
+        return probe.resized(self.example, sizes)
+
+    def fresh_memory(self, grown: Mapping[str, int]) -> Tensors:
+        rows = self.source.batch or TRACED_ROWS + grown.get(BATCH, 0)
+        return probe.expanded(self.memory_rows, self.memory_axes, rows)
+
+    def _slots(self) -> tuple[Slot, ...]:
+        made: dict[str, Any] = {}
+        paths = [path for path in self.source.memory.values() if isinstance(path, str)]
+        for path in paths:
+            made[path] = remembered.attribute(self.source.module, path)
+        nothing = [path for path in paths if made[path] is None]
+        if nothing:
+            with preserved(self.source.module):
+                self._first_call()
+                for path in nothing:
+                    made[path] = remembered.attribute(self.source.module, path)
+        slots = []
+        for name, declared in self.source.memory.items():
+            slot = remembered.slot(name, declared, made.get(str(declared)))
+            slots.append(dataclasses.replace(slot, from_nothing=declared in nothing))
+        return tuple(slots)
+
+    def _first_call(self) -> None:
+        composed = Composed(self.source, calling(self.source, []), ())
+        probe.native(composed, self.source.tensors, {})
+
+    def _example(self) -> Tensors:
+        example = self.source.tensors
+        scalars = [name for name, tensor in example.items() if tensor.ndim == 0]
+        if scalars:
+            raise UsageError(
+                "the example has no batch axis", where=scalars[0], hint="pass obs[None]"
+            )
+        for mask in self.source.masks:
+            if mask not in example:
+                example[mask] = self._mask(example)
+        return example
+
+    def _mask(self, example: Tensors) -> torch.Tensor:
+        """An example for a mask that only the action steps read: as wide as the logits."""
+        bare = dataclasses.replace(self.source, action=())
+        composed = Composed(bare, self.composed.calling, self.slots)
+        with preserved(self.source.module):
+            logits = next(iter(probe.native(composed, example, self._given_memory()).values()))
+        return torch.ones(logits.shape, dtype=torch.bool)
+
+    def _given_memory(self) -> Tensors:
+        found: Tensors = {}
+        for slot in self.slots:
+            if slot.path is None:
+                found |= unpack(slot.layout, self.source.memory[slot.name])
+        return {name: value.detach().to("cpu") for name, value in found.items()}
+
+    def _output_names(self) -> list[str]:
+        with preserved(self.source.module):
+            outputs = probe.native(self.composed, self.example, self._given_memory())
+        if not outputs:
+            raise UsageError("every output is left out", hint="name at least one in outputs=")
+        return list(outputs)
+
+    def _memory(self) -> tuple[dict[str, int | None], Tensors]:
+        initial = self._given_memory()
+        for slot in self.slots:
+            if slot.path is not None:
+                initial |= self._attribute_start(slot)
+        if not initial:
+            return {}, {}
+        if self.source.batch:
+            return dict.fromkeys(initial), initial
+        axes = probe.batch_axes(self.step, initial, self.example)
+        rows = {name: remembered.one_row(name, initial[name], axes[name]) for name in initial}
+        return dict(axes), rows
+
+    def _attribute_start(self, slot: Slot) -> Tensors:
+        assert slot.path is not None
+        if not slot.from_nothing:
+            value = remembered.attribute(self.source.module, slot.path)
+            found = unpack(slot.layout, value)
+            return {name: each.detach().clone() for name, each in found.items()}
+        with preserved(self.source.module):
+            self._first_call()
+            value = remembered.attribute(self.source.module, slot.path)
+            found = unpack(slot.layout, value)
+            return {name: torch.zeros_like(each) for name, each in found.items()}
+
+    def _signature(self) -> Signature:
+        shapes = probe.symbolic_shapes(self.step, self.sized, self.fresh_memory, self.symbols)
+        inputs, memory = self.sized({}), self.fresh_memory({})
+        results = probe.run(self.step, inputs, memory)
+        _refuse_unknown(self.source, [*inputs, *self.step.outputs])
+        outputs = tuple(
+            _port(name, result, shape, self.source.about)
+            for name, result, shape in zip(self.step.outputs, results, shapes, strict=False)
+        )
+        if not self.source.batch:
+            _refuse_without_batch(outputs)
+        return Signature(
+            inputs=tuple(self._input_port(name, tensor) for name, tensor in inputs.items()),
+            outputs=outputs,
+            memory=tuple(
+                remembered.memory_port(name, self.memory_rows[name], self.memory_axes[name])
+                for name in self.composed.memory_names
+            ),
+            action=_action(self.step.outputs[0], self.source.steps),
+            period_s=self.source.period_s,
+        )
+
+    def _input_port(self, name: str, tensor: torch.Tensor) -> Port:
+        shape: list[int | str] = list(tensor.shape)
+        if not self.source.batch:
+            shape[0] = BATCH
+        for axis, symbol in self.source.dynamic.get(name, {}).items():
+            shape[axis] = symbol
+        return _port(name, tensor, tuple(shape), self.source.about)
+
+
+def _port(
+    name: str, tensor: torch.Tensor, shape: tuple[int | str, ...], about: Mapping[str, About]
+) -> Port:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return Port(name=name, dtype=dtype, shape=shape, about=about.get(name, About()))
+
+
+def _refuse_unknown(source: Source, ports: list[str]) -> None:
+    for field in ("about", "dynamic"):
+        for name in getattr(source, field):
+            if name not in ports:
+                raise UsageError(f"{field} names {name!r}, which is no port", hint=", ".join(ports))
+
+
+def _refuse_without_batch(outputs: tuple[Port, ...]) -> None:
+    findings = [
+        Finding(
+            code="RW113",
+            where=port.name,
+            what=f"shape {port.shape} does not follow the batch: its rows are mixed or constant",
+            hint="return one row for each row of the input, or leave it out with None in outputs=",
+        )
+        for port in outputs
+        if BATCH not in port.shape
+    ]
+    if findings:
+        raise ExportError(findings=findings)
+
+
+def _action(output: str, steps: tuple[ActionStep, ...]) -> Action | None:
+    if not steps:
+        return None
+    match steps[-1]:
+        case Argmax(table=table):
+            return Action(output=output, kind="discrete", table=table)
+        case MultiDiscrete(sizes=sizes):
+            return Action(output=output, kind="multi_discrete", sizes=sizes)
+        case ScaleToBounds(low=low, high=high) | Clip(low=low, high=high):
+            return Action(output=output, kind="continuous", low=low, high=high)
+        case _:
+            return Action(output=output, kind="continuous")

@@ -1,0 +1,83 @@
+"""The torch form of the tagged normalisers and action steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roadworthy.spec import transforms as spec
+
+
+class Normalize(nn.Module):
+    """`clip((x - mean) / divisor, ±clip)`; the formulas differ only in the divisor."""
+
+    mean: Tensor
+    divisor: Tensor
+
+    def __init__(self, statistics: spec.Normalizer) -> None:
+        super().__init__()
+        mean = torch.tensor(statistics.mean, dtype=torch.float64)
+        if isinstance(statistics, spec.EpsInsideRoot):
+            divisor = (torch.tensor(statistics.var, dtype=torch.float64) + statistics.eps).sqrt()
+        else:
+            divisor = torch.tensor(statistics.std, dtype=torch.float64) + statistics.eps
+        self.register_buffer("mean", mean)
+        self.register_buffer("divisor", divisor)
+        self.clip = statistics.clip
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = (x - self.mean.to(x.dtype)) / self.divisor.to(x.dtype)
+        return scaled if self.clip is None else scaled.clamp(-self.clip, self.clip)
+
+
+class Step(nn.Module):
+    """One action step: `f(action, mask)`, with its constants as buffers."""
+
+    def __init__(self, function: Callable[..., Tensor], **constants: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.names = tuple(constants)
+        for name, value in constants.items():
+            self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
+
+    def forward(self, action: Tensor, mask: Tensor | None) -> Tensor:
+        constants = [getattr(self, name).to(action.dtype) for name in self.names]
+        return self.function(action, mask, *constants)
+
+
+def normalizer(statistics: spec.Normalizer | nn.Module) -> nn.Module:
+    """A module that normalises, from statistics or from the user's own module."""
+    return statistics if isinstance(statistics, nn.Module) else Normalize(statistics)
+
+
+def action_step(step: spec.ActionStep) -> Step:
+    """The module that does what the tagged step says."""
+    match step:
+        case spec.Tanh():
+            return Step(lambda a, mask: a.tanh())
+        case spec.ScaleOffset(scale=scale, offset=offset):
+            return Step(lambda a, mask, s, o: a * s + o, scale=scale, offset=offset)
+        case spec.ScaleToBounds(low=low, high=high):
+            return Step(_to_bounds, low=low, high=high)
+        case spec.Clip(low=low, high=high):
+            return Step(lambda a, mask, lo, hi: a.clamp(lo, hi), low=low, high=high)
+        case spec.Argmax():
+            return Step(lambda a, mask: _allowed(a, mask).argmax(dim=-1))
+        case spec.MultiDiscrete(sizes=sizes):
+            return Step(lambda a, mask: _each_argmax(_allowed(a, mask), sizes))
+
+
+def _to_bounds(action: Tensor, mask: Tensor | None, low: Tensor, high: Tensor) -> Tensor:
+    return low + 0.5 * (action + 1.0) * (high - low)
+
+
+def _allowed(logits: Tensor, mask: Tensor | None) -> Tensor:
+    return logits if mask is None else logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
+
+
+def _each_argmax(logits: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    groups = torch.split(logits, list(sizes), dim=-1)
+    return torch.stack([group.argmax(dim=-1) for group in groups], dim=-1)

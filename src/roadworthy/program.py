@@ -1,0 +1,27 @@
+"""A Program: a signature and the captured graph that fulfils it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.spec.signature import Signature
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """What every backend lowers.
+
+    The graph takes the inputs and then the memory, in the order of the signature, and returns
+    the outputs and then the memory. `recipe` says how the graph was composed around the
+    caller's module, so that the module can be compared with the artifact later.
+    """
+
+    signature: Signature
+    graph: torch.export.ExportedProgram
+    recipe: dict[str, Any]
+    source_name: str
+    files: dict[str, bytes] = field(default_factory=dict)
