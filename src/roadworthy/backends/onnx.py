@@ -1,0 +1,212 @@
+"""ONNX: one file, weights inside, names as declared, the same bytes every time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
+from roadworthy.program import Program
+from roadworthy.runtime.engine import OnnxEngine
+from roadworthy.runtime.load import SIGNATURE_KEY
+from roadworthy.spec.bundle import POLICY
+from roadworthy.spec.port import Dim, Memory, Port
+from roadworthy.spec.signature import Signature
+
+OPSETS = range(18, 24)
+IR_VERSIONS = range(8, 12)
+# protobuf refuses messages of 2 GiB; weights beyond that would need a second file.
+MOST_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxBackend:
+    """Writes `policy.onnx` with a chosen opset and IR version."""
+
+    opset: int = 20
+    ir_version: int = 10
+    filename: str = POLICY
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("opset", self.opset, OPSETS),
+            ("ir_version", self.ir_version, IR_VERSIONS),
+        ):
+            if value not in known:
+                raise UsageError(
+                    f"{name} {value} is not supported", hint=f"{known[0]} to {known[-1]}"
+                )
+
+    def lower(self, program: Program, folder: Path) -> Sequence[Path]:
+        model = _converted(program, self.opset)
+        _name_ports(model, program.signature)
+        _strip(model)
+        model.ir_version = self.ir_version
+        model.metadata_props[SIGNATURE_KEY] = json.dumps(program.signature.to_json())
+        proto = ir.to_proto(model)
+        self._check(proto, program.signature)
+        data = proto.SerializeToString(deterministic=True)
+        OnnxEngine(data)
+        path = folder / self.filename
+        path.write_bytes(data)
+        return [path]
+
+    def _check(self, proto: onnx.ModelProto, signature: Signature) -> None:
+        opsets = {entry.domain: entry.version for entry in proto.opset_import}
+        if opsets.get("") != self.opset or proto.ir_version != self.ir_version:
+            raise ExportError(
+                f"asked for opset {self.opset} and IR {self.ir_version}, "
+                f"got opset {opsets.get('')} and IR {proto.ir_version}",
+                hint="choose an opset that the policy's operators exist in",
+            )
+        if proto.ByteSize() > MOST_BYTES:
+            raise ExportError(f"the model has {proto.ByteSize()} bytes; one file holds 2 GiB")
+        try:
+            onnx.checker.check_model(proto, full_check=True)
+        except Exception as error:  # checker errors share no narrower base
+            raise ExportError(f"onnx.checker refuses the model: {error}") from error
+        _refuse_other_shapes(proto, signature)
+
+
+BACKEND = OnnxBackend
+
+
+def _converted(program: Program, opset: int) -> ir.Model:
+    try:
+        with _quiet():
+            exported = torch.onnx.export(
+                program.graph, dynamo=True, opset_version=opset, verbose=False
+            )
+    except Exception as error:  # torch.onnx raises what it likes
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ExportError(f"torch.onnx cannot write the graph: {first}", code="RW105") from error
+    assert exported is not None
+    return exported.model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress marks on stdout and no notes about packages that policies do not use."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _name_ports(model: ir.Model, signature: Signature) -> None:
+    """Graph inputs and outputs as the signature names them; each output a value of its own."""
+    graph = model.graph
+    ins: list[Port | Memory] = [*signature.inputs, *signature.memory]
+    outs: list[Port | Memory] = [*signature.outputs, *signature.memory]
+    if (len(graph.inputs), len(graph.outputs)) != (len(ins), len(outs)):
+        raise ExportError(
+            f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, "
+            f"the signature {len(ins)} and {len(outs)}"
+        )
+    _give_own_values(graph)
+    taken = {_graph_name(port, "input") for port in ins} | {_graph_name(p, "output") for p in outs}
+    for node in graph.all_nodes():
+        for value in node.outputs:
+            if value.name in taken:
+                value.name = f"{value.name}_value"
+    for name in taken & set(graph.initializers):
+        graph.initializers[name].name = f"{name}_value"
+    # Two rounds: a name that is given must not meet one that is about to go.
+    values = [*graph.inputs, *graph.outputs]
+    for index, value in enumerate(values):
+        value.name = f"port_{index}"
+    for value, port in zip(graph.inputs, ins, strict=True):
+        value.name = _graph_name(port, "input")
+        value.shape = _symbolic(value, port)
+    for value, port in zip(graph.outputs, outs, strict=True):
+        value.name = _graph_name(port, "output")
+        value.shape = _symbolic(value, port)
+
+
+def _give_own_values(graph: ir.Graph) -> None:
+    """An Identity for each output that is an input, a constant or another output as well."""
+    seen: set[int] = set()
+    for index, value in enumerate(graph.outputs):
+        if id(value) in seen or value.producer() is None:
+            node = ir.node("Identity", [value])
+            copy = node.outputs[0]
+            copy.name, copy.type, copy.shape = f"own_{index}", value.type, value.shape
+            graph.append(node)
+            graph.outputs[index] = copy
+        seen.add(id(graph.outputs[index]))
+
+
+def _graph_name(port: Port | Memory, side: str) -> str:
+    if isinstance(port, Memory):
+        return port.input if side == "input" else port.output
+    return port.name
+
+
+def _symbolic(value: ir.Value, port: Port | Memory) -> ir.Shape:
+    """The shape with the signature's names for its symbolic sizes (`batch`, not `s67`)."""
+    own: list[Dim | None] = [
+        dim if isinstance(dim, int) else dim.value for dim in (value.shape or ())
+    ]
+    if len(own) != len(port.shape):
+        return ir.Shape(own)
+    named = [
+        dim if isinstance(dim, str) and not isinstance(size, int) else size
+        for dim, size in zip(port.shape, own, strict=True)
+    ]
+    return ir.Shape(named)
+
+
+def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:
+    """An error for every port whose written shape is not the declared one."""
+    written = {value.name: value for value in (*proto.graph.input, *proto.graph.output)}
+    expected = [(p.name, p.shape) for p in (*signature.inputs, *signature.outputs)]
+    for memory in signature.memory:
+        expected += [(memory.input, memory.shape), (memory.output, memory.shape)]
+    findings = []
+    for name, shape in expected:
+        dims = written[name].type.tensor_type.shape.dim
+        got = tuple(dim.dim_param or dim.dim_value for dim in dims)
+        if got != shape:
+            findings.append(
+                Finding(
+                    code=BatchSpecialised.code,
+                    where=name,
+                    what=f"the graph was specialised: expected {shape}, got {got}",
+                    hint="replace fixed sizes in forward by sizes read from the input",
+                )
+            )
+    if findings:
+        raise BatchSpecialised(findings=findings)
+
+
+def _strip(model: ir.Model) -> None:
+    """No notes of the exporter: they hold paths of this machine and change from run to run."""
+    graph = model.graph
+    model.producer_name, model.producer_version, model.doc_string = "roadworthy", "", None
+    model.metadata_props.clear()
+    graph.name, graph.doc_string = "policy", None
+    graph.metadata_props.clear()
+    for node in graph.all_nodes():
+        node.metadata_props.clear()
+        node.doc_string = None
+        for value in node.outputs:
+            value.metadata_props.clear()
+            value.doc_string = None
+    for value in (*graph.inputs, *graph.initializers.values()):
+        value.metadata_props.clear()
+        value.doc_string = None
