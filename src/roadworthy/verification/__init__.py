@@ -1,0 +1,1 @@
+"""Whether an artifact behaves like its original, step by step, and the certificate that says so."""

@@ -1,0 +1,150 @@
+"""The certificate: what was compared, how many steps, the worst difference, the verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roadworthy.errors import BundleError, CertificateFailed, Finding
+from roadworthy.verification.compare import Comparison, Difference
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One claim about the artifact and how it held."""
+
+    name: str
+    claim: str
+    passed: bool
+    steps: int
+    differences: tuple[Difference, ...] = ()
+    first_failure: Difference | None = None
+
+    @classmethod
+    def of(cls, name: str, claim: str, comparison: Comparison) -> Check:
+        return cls(
+            name=name,
+            claim=claim,
+            passed=comparison.passed,
+            steps=comparison.steps,
+            differences=comparison.differences(),
+            first_failure=comparison.first_failure,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """The verdict over all checks. Any failing step of any check fails it."""
+
+    checks: tuple[Check, ...]
+    seed: int
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def steps(self) -> int:
+        return sum(check.steps for check in self.checks)
+
+    @property
+    def worst(self) -> dict[str, Difference]:
+        """Port → the largest absolute difference in any check."""
+        found: dict[str, Difference] = {}
+        for check in self.checks:
+            for each in check.differences:
+                if each.port not in found or each.absolute > found[each.port].absolute:
+                    found[each.port] = each
+        return found
+
+    def raise_if_failed(self) -> Certificate:
+        """The certificate itself, or an error that names every failed check."""
+        findings = list(self._findings())
+        if findings:
+            raise CertificateFailed(findings=findings)
+        return self
+
+    def _findings(self) -> Iterator[Finding]:
+        if not self.checks:
+            yield Finding(code=CertificateFailed.code, what="nothing was checked")
+        for check in self.checks:
+            if not check.passed:
+                yield Finding(
+                    code=CertificateFailed.code,
+                    where=check.name,
+                    what=str(check.first_failure or "no step was compared"),
+                    hint=f"it does not hold that {check.claim}",
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "passed": self.passed,
+            "seed": self.seed,
+            "checks": [_check_json(check) for check in self.checks],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Certificate:
+        if data.get("version") != VERSION:
+            raise BundleError(f"the certificate has version {data.get('version')}, not {VERSION}")
+        return cls(checks=tuple(_check(each) for each in data["checks"]), seed=data["seed"])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Certificate:
+        return cls.from_json(json.loads(data))
+
+    def __str__(self) -> str:
+        verdict = "passed" if self.passed else "FAILED"
+        lines = [f"certificate {verdict}: {self.steps} steps in {len(self.checks)} checks"]
+        for check in self.checks:
+            mark = "ok  " if check.passed else "FAIL"
+            lines.append(f"  {mark} {check.name:<10} {check.steps:>5} steps  {check.claim}")
+            if check.first_failure:
+                lines.append(f"       first failure: {check.first_failure}")
+        lines += [f"  worst {each}" for each in self.worst.values()]
+        return "\n".join(lines)
+
+
+def _check_json(check: Check) -> dict[str, Any]:
+    first = check.first_failure
+    return {
+        "name": check.name,
+        "claim": check.claim,
+        "passed": check.passed,
+        "steps": check.steps,
+        "differences": [_finite(each.to_json()) for each in check.differences],
+        "first_failure": _finite(first.to_json()) if first else None,
+    }
+
+
+def _finite(data: dict[str, Any]) -> dict[str, Any]:
+    """Strict JSON has no NaN and no infinity; they are written as words that `float` reads."""
+    return {
+        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in data.items()
+    }
+
+
+def _check(data: Mapping[str, Any]) -> Check:
+    first = data["first_failure"]
+    return Check(
+        name=data["name"],
+        claim=data["claim"],
+        passed=data["passed"],
+        steps=data["steps"],
+        differences=tuple(_read(each) for each in data["differences"]),
+        first_failure=_read(first) if first else None,
+    )
+
+
+def _read(data: Mapping[str, Any]) -> Difference:
+    values = dict(data) | {"index": tuple(data["index"])}
+    for key in ("absolute", "relative", "expected", "got"):
+        values[key] = float(data[key])
+    return Difference(**values)

@@ -1,0 +1,117 @@
+"""The checks that need no PyTorch: what any machine can ask of a bundle by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from roadworthy.runtime.policy import Policy
+from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.samples import draw
+from roadworthy.spec.trace import Trace
+from roadworthy.verification.certificate import Check
+from roadworthy.verification.compare import Comparison
+
+BATCH_SIZES = (1, 2, 7)
+STEPS = 16
+
+NewPolicy = Callable[[], Policy]
+
+
+def replay(policy: Policy, trace: Trace) -> Check:
+    """The trace, step by step, through the artifact; its own memory, the recorded resets."""
+    comparison = Comparison()
+    policy.reset()
+    for step in range(trace.steps):
+        if trace.resets[step].all():
+            policy.reset()
+        elif trace.resets[step].any():
+            policy.reset(trace.resets[step])
+        got = policy.step({name: array[step] for name, array in trace.inputs.items()})
+        comparison.add(step, {name: array[step] for name, array in trace.outputs.items()}, got)
+    claim = f"{trace.episodes} recorded episodes come out as the original played them"
+    return Check.of("replay", claim, comparison)
+
+
+def batch(new: NewPolicy, seed: int) -> Check:
+    """Batches of 1, 2 and 7: every row of a batch gives what it gives alone."""
+    comparison = Comparison()
+    policy = new()
+    signature = policy.signature
+    sizes = BATCH_SIZES if BATCH in signature.symbols else (_fixed_rows(policy),)
+    singles = [new() for _ in range(max(sizes))]
+    for size in sizes:
+        inputs = draw(signature, np.random.default_rng(seed + size), steps=STEPS, rows=size)
+        for each in (policy, *singles):
+            each.reset()
+        for step in range(STEPS):
+            now = {name: array[step] for name, array in inputs.items()}
+            together = policy.step(now)
+            if BATCH not in signature.symbols:
+                comparison.add(step, together, together)
+                continue
+            alone = [singles[row].step(_row(policy, now, row)) for row in range(size)]
+            stacked = {
+                port.name: np.concatenate([each[port.name] for each in alone], axis=port.batch_axis)
+                for port in signature.outputs
+            }
+            comparison.add(step, stacked, together)
+    listed = ", ".join(map(str, sizes))
+    return Check.of("batch", f"a row gives the same alone and in batches of {listed}", comparison)
+
+
+def reset(new: NewPolicy, seed: int) -> Check:
+    """After steps and a reset: bit for bit what a fresh policy gives, row by row."""
+    comparison = Comparison()
+    used, fresh, untouched = new(), new(), new()
+    signature = used.signature
+    rows = 2 if BATCH in signature.symbols else _fixed_rows(used)
+    inputs = draw(signature, np.random.default_rng(seed), steps=3 * STEPS, rows=rows)
+    steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * STEPS)]
+    for now in steps[:STEPS]:
+        used.step(now)
+    used.reset()
+    for index, now in enumerate(steps[STEPS : 2 * STEPS]):
+        comparison.add(index, _bits(fresh.step(now)), _bits(used.step(now)))
+    if BATCH in signature.symbols:
+        # Now one row only: it starts anew, the other goes on as if nothing had happened.
+        for now in steps[STEPS : 2 * STEPS]:
+            untouched.step(now)
+        used.reset(np.array([True, False]))
+        fresh.reset()
+        for index, now in enumerate(steps[2 * STEPS :]):
+            new_row, old_row, got = fresh.step(now), untouched.step(now), used.step(now)
+            mixed = {
+                port.name: _mixed(port.batch_axis or 0, new_row[port.name], old_row[port.name])
+                for port in signature.outputs
+            }
+            comparison.add(STEPS + index, _bits(mixed), _bits(got))
+    return Check.of("reset", "a reset row equals a fresh one, and no other row moves", comparison)
+
+
+def _bits(values: dict[str, Array]) -> dict[str, Array]:
+    """Floats as the integers of their bits: equal means equal, not close."""
+    return {
+        name: value.view(f"i{value.dtype.itemsize}") if value.dtype.kind == "f" else value
+        for name, value in values.items()
+    }
+
+
+def _mixed(axis: int, first: Array, rest: Array) -> Array:
+    index = (slice(None),) * axis
+    return np.concatenate([first[(*index, slice(0, 1))], rest[(*index, slice(1, None))]], axis=axis)
+
+
+def _row(policy: Policy, inputs: dict[str, Array], row: int) -> dict[str, Array]:
+    return {
+        port.name: np.take(inputs[port.name], [row], axis=port.batch_axis)
+        if port.batch_axis is not None
+        else inputs[port.name]
+        for port in policy.signature.inputs
+    }
+
+
+def _fixed_rows(policy: Policy) -> int:
+    first = policy.signature.inputs[0].shape
+    return int(first[0]) if first else 1

@@ -1,0 +1,135 @@
+"""Comparing values port by port, and remembering the worst place."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roadworthy.spec.port import Array
+
+# |artifact - original| ≤ atol + rtol · max|original of that step|, by the port's dtype. Whole
+# numbers and flags must be equal.
+_FLOAT_TOLERANCES = {"float16": (2e-3, 4e-3), "float32": (1e-5, 1e-5), "float64": (1e-9, 1e-9)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    atol: float
+    rtol: float
+
+    @classmethod
+    def of(cls, dtype: np.dtype[Any]) -> Tolerance:
+        return cls(*_FLOAT_TOLERANCES.get(dtype.name, (0.0, 0.0)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The worst place of one port: how far, where, and both values."""
+
+    port: str
+    absolute: float
+    relative: float
+    step: int
+    index: tuple[int, ...]
+    expected: float
+    got: float
+    failures: int = 0
+
+    def __str__(self) -> str:
+        place = "".join(f"[{i}]" for i in self.index)
+        return (
+            f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
+            f"got {self.got:.9g} (off by {self.absolute:.3g})"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in self.__slots__}
+
+
+class Comparison:
+    """Collects differences over many steps: the worst of each port, and the first failure."""
+
+    def __init__(self) -> None:
+        self.worst: dict[str, Difference] = {}
+        self.first_failure: Difference | None = None
+        self.steps = 0
+        self._failures: dict[str, int] = {}
+
+    def add(self, step: int, expected: dict[str, Array], got: dict[str, Array]) -> None:
+        """One step's values; `got` must have every port of `expected`."""
+        self.steps += 1
+        for port, truth in expected.items():
+            self._add_port(step, port, truth, got[port])
+
+    @property
+    def passed(self) -> bool:
+        return self.first_failure is None and self.steps > 0
+
+    def _add_port(self, step: int, port: str, truth: Array, value: Array) -> None:
+        if truth.shape != value.shape:
+            self._fail(_shape_difference(port, step, truth, value))
+            return
+        if truth.size == 0:
+            return
+        gap, allowed = _gaps(truth, value)
+        excess = gap - allowed
+        worst = np.unravel_index(int(np.argmax(excess)), truth.shape)
+        difference = _difference(port, step, worst, truth, value, gap)
+        known = self.worst.get(port)
+        if known is None or difference.absolute > known.absolute:
+            self.worst[port] = difference
+        if excess[worst] > 0:
+            self._fail(difference)
+
+    def _fail(self, difference: Difference) -> None:
+        self._failures[difference.port] = self._failures.get(difference.port, 0) + 1
+        self.worst.setdefault(difference.port, difference)
+        if self.first_failure is None:
+            self.first_failure = difference
+
+    def differences(self) -> tuple[Difference, ...]:
+        """The worst of each port, with the number of steps in which it was out of tolerance."""
+        return tuple(
+            dataclasses.replace(each, failures=self._failures.get(port, 0))
+            for port, each in self.worst.items()
+        )
+
+
+def _gaps(truth: Array, value: Array) -> tuple[Array, Array]:
+    """How far apart each element is, and how far it may be. NaN equals NaN and nothing else."""
+    tolerance = Tolerance.of(truth.dtype)
+    one, other = truth.astype(np.float64), value.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(other - one)
+    gap = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, gap)
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    finite = np.where(np.isfinite(one), np.abs(one), 0.0)
+    # Rounding follows the largest number of a row, not each element: small ones are sums of it.
+    scale = finite.max(axis=tuple(range(1, one.ndim)), keepdims=True) if one.ndim > 1 else finite
+    return gap, np.broadcast_to(tolerance.atol + tolerance.rtol * scale, gap.shape)
+
+
+def _difference(
+    port: str, step: int, place: tuple[Any, ...], truth: Array, value: Array, gap: Array
+) -> Difference:
+    expected, got, absolute = float(truth[place]), float(value[place]), float(gap[place])
+    size = abs(expected)
+    return Difference(
+        port=port,
+        absolute=absolute,
+        relative=absolute / size if size > 0 and np.isfinite(size) else 0.0,
+        step=step,
+        index=tuple(int(i) for i in place),
+        expected=expected,
+        got=got,
+    )
+
+
+def _shape_difference(port: str, step: int, truth: Array, value: Array) -> Difference:
+    return Difference(
+        port=f"{port}.shape", absolute=float("inf"), relative=0.0, step=step, index=(),
+        expected=float(truth.ndim), got=float(value.ndim),
+    )  # fmt: skip
