@@ -1,0 +1,120 @@
+"""`export`: source → Program → Bundle, certified before anyone can see it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from roadworthy.backends.onnx import OnnxBackend
+from roadworthy.capture.capture import capture
+from roadworthy.capture.record import record
+from roadworthy.capture.source import Source
+from roadworthy.errors import UsageError
+from roadworthy.program import Program
+from roadworthy.spec import bundle as bundles
+from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.transforms import ActionStep
+from roadworthy.verification.certificate import Certificate
+from roadworthy.verification.verify import examine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """How the artifact is written: nothing here changes what the policy does."""
+
+    opset: int = 20
+    ir_version: int = 10
+    seed: int = 0
+    allow_uncertified: bool = False
+    progress: Callable[[str], None] | None = None
+
+
+def export(
+    source: Any,
+    folder: str | os.PathLike[str],
+    *,
+    example: Any = None,
+    memory: Mapping[str, Any] | None = None,
+    normalizer: Any = None,
+    outputs: Sequence[str | None] | None = None,
+    action: ActionStep | Sequence[ActionStep] = (),
+    options: ExportOptions | None = None,
+) -> Bundle:
+    """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
+
+    Nothing is left behind unless the artifact passed every check against the live module, or
+    `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
+    """
+    options = options or ExportOptions()
+    bundles.refuse_foreign(Path(folder))
+    if isinstance(source, Source):
+        if example is not None or memory or normalizer or outputs or action:
+            raise UsageError("a Source already says this", hint="put every option into the Source")
+        return export_source(source, folder, options)
+    if example is None:
+        raise UsageError(
+            "an export needs an example of every input",
+            hint="example={'obs': torch.zeros(1, 48)}, batch axis first",
+        )
+    described = Source(
+        source,
+        example=example,
+        memory=memory or {},
+        normalizer=normalizer,
+        outputs=outputs,
+        action=action,
+    )
+    return export_source(described, folder, options)
+
+
+def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
+    """The certified bundle of a source."""
+    say = options.progress or (lambda stage: None)
+    target = Path(folder)
+    say("capturing the module")
+    program = capture(source)
+    with bundles.new_bundle(target) as partial:
+        say("writing ONNX")
+        backend = OnnxBackend(opset=options.opset, ir_version=options.ir_version)
+        backend.lower(program, partial)
+        say("recording the original")
+        trace = record(source, program.signature, seed=options.seed)
+        (partial / bundles.TRACE).write_bytes(trace.to_bytes())
+        bundles.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=False))
+        certificate = _certify(partial, source, options)
+        if not certificate.passed:
+            if not options.allow_uncertified:
+                certificate.raise_if_failed()
+            bundles.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=True))
+        bundles.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
+    return Bundle.open(target)
+
+
+def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[str, Any]:
+    """Everything about the bundle that is not weights: no clock, no path."""
+    return {
+        "format": bundles.FORMAT,
+        "version": bundles.VERSION,
+        "signature": program.signature.to_json(),
+        "recipe": program.recipe,
+        "targets": {"onnx": bundles.POLICY},
+        "opset": options.opset,
+        "ir_version": options.ir_version,
+        "waivers": ["uncertified"] if waived else [],
+        "provenance": {
+            "source": program.source_name,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("roadworthy", "torch", "onnx", "onnxruntime")},
+        },
+    }
+
+
+def _certify(partial: Path, source: Source, options: ExportOptions) -> Certificate:
+    """The certificate of the very bytes that are about to be published."""
+    unsealed = bundles.unsealed(partial)
+    return examine(unsealed, against=source, seed=options.seed, progress=options.progress)
