@@ -1,0 +1,1 @@
+"""Adapters: one module per framework, named as it is imported."""
