@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -17,6 +14,7 @@ import torch
 
 from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
 from roadworthy.program import Program
+from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.load import SIGNATURE_KEY
 from roadworthy.spec.bundle import POLICY
@@ -83,9 +81,9 @@ BACKEND = OnnxBackend
 
 def _converted(program: Program, opset: int) -> ir.Model:
     try:
-        with _quiet():
+        with quiet():
             exported = torch.onnx.export(
-                program.graph, dynamo=True, opset_version=opset, verbose=False
+                _prepared(program.graph, opset), dynamo=True, opset_version=opset, verbose=False
             )
     except Exception as error:  # torch.onnx raises what it likes
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -94,18 +92,21 @@ def _converted(program: Program, opset: int) -> ir.Model:
     return exported.model
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress marks on stdout and no notes about packages that policies do not use."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
+def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.ExportedProgram:
+    """The graph without operators that onnxruntime has but does not run.
+
+    Opset 23 brings Attention, whose CPU kernel refuses a mask that is to be broadcast.
+    """
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    if opset < 23 or all(node.target is not attention for node in graph.graph.nodes):
+        return graph
+    plain: torch.export.ExportedProgram = graph.run_decompositions({attention: _plain_attention})
+    return plain
+
+
+def _plain_attention(*args: Any, **kwargs: Any) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.aten._scaled_dot_product_attention_math(*args, **kwargs)[0]
+    return result
 
 
 def _name_ports(model: ir.Model, signature: Signature) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 
 from roadworthy.capture.borrowed import borrowed
@@ -12,6 +10,7 @@ from roadworthy.capture.recipe import recipe
 from roadworthy.capture.source import Source
 from roadworthy.capture.study import Study
 from roadworthy.program import Program
+from roadworthy.quiet import quiet
 
 
 def capture(source: Source) -> Program:
@@ -43,10 +42,15 @@ def _graph(study: Study) -> torch.export.ExportedProgram:
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), quiet():
             return torch.export.export(
-                study.step, arguments, dynamic_shapes={"tensors": shapes}, strict=False
+                study.step,
+                arguments,
+                dynamic_shapes={"tensors": shapes},
+                strict=False,
+                # Guards that hold for every size, but that the solver cannot prove, are no
+                # reason to refuse; sizes are tried on the result.
+                prefer_deferred_runtime_asserts_over_guards=True,
             )
     except Exception as error:  # torch.export raises what it likes, user errors included
         raise capture_failure(error, study.source) from error

@@ -16,17 +16,33 @@ from roadworthy.errors import BatchSpecialised, ExportError, RoadworthyError
 _OWN = Path(__file__).resolve().parent.parent
 _TORCH = Path(torch.__file__).resolve().parent
 _SPECIALISED = re.compile(r"specialized it to be a constant \((\d+)\)")
+_GUARD = re.compile(r"Not all values of (\w+) .* satisfy the generated guard ([^\n]+)")
+_NUMBER = re.compile(r"\.item\(|\.tolist\(|float\(|int\(|bool\(")
+_READ_SIZES = (
+    "replace constants such as view(3, -1) or zeros(3, …) by obs.shape[0], "
+    "or fix the size on purpose: Source(…, batch=1)"
+)
 _CALL_SITE = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 
 
 @contextmanager
-def explained(source: Source) -> Iterator[None]:
-    """Whatever the user's module raises becomes an error with its file and line."""
+def explained(source: Source, rows: int | None = None) -> Iterator[None]:
+    """Whatever the user's module raises becomes an error with its file and line.
+
+    `rows` is the number of rows it is run with, where the example had another number.
+    """
     try:
         yield
     except RoadworthyError:
         raise
     except Exception as error:
+        if rows is not None:
+            raise BatchSpecialised(
+                f"forward runs on the example, but with {rows} rows it raised "
+                f"{type(error).__name__}: {_first_line(error)}",
+                where=user_line(error) or type(source.module).__name__,
+                hint=_READ_SIZES,
+            ) from error
         raise ExportError(
             f"forward raised {type(error).__name__}: {_first_line(error)}",
             code="RW102",
@@ -44,8 +60,20 @@ def capture_failure(error: Exception, source: Source) -> ExportError:
             f"the module works for one batch size only: it was traced with {match[1]} rows "
             f"and fixed that number",
             where=where,
-            hint="replace constants such as view(3, -1) or zeros(3, …) by obs.shape[0], "
-            "or fix the size on purpose: Source(…, batch=1)",
+            hint=_READ_SIZES,
+        )
+    if match := _GUARD.search(text):
+        return BatchSpecialised(
+            f"the module treats some sizes of {match[1]!r} differently: {match[2]}",
+            where=where,
+            hint="branch on no size, or fix it on purpose: Source(…, batch=1)",
+        )
+    if "data-dependent" in text and _NUMBER.search(where):
+        return ExportError(
+            "the value of a tensor is read as a Python number; a graph would freeze it",
+            code="RW103",
+            where=where,
+            hint="stay with tensors: drop .item(), float(), int() and bool()",
         )
     if "data-dependent" in text:
         return ExportError(
@@ -53,6 +81,13 @@ def capture_failure(error: Exception, source: Source) -> ExportError:
             code="RW103",
             where=where,
             hint="compute both sides and choose: torch.where(condition, a, b)",
+        )
+    if ".numpy()" in text:
+        return ExportError(
+            "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
+            code="RW103",
+            where=where,
+            hint="write the line with torch operations",
         )
     return ExportError(
         f"torch.export cannot capture the module: {_first_line(error)}",

@@ -52,7 +52,9 @@ def run(step: PureStep, inputs: Tensors, memory: Tensors) -> tuple[torch.Tensor,
     """One step of the composed policy; a failure inside the user's code is explained."""
     ordered = [inputs[name] for name in step.composed.input_names]
     ordered += [memory[name] for name in step.composed.memory_names]
-    with explained(step.composed.source), torch.no_grad():
+    source = step.composed.source
+    asked, given = (next(iter(each.values())).shape[0] for each in (inputs, source.tensors))
+    with explained(source, None if asked == given else asked), torch.no_grad():
         outputs: tuple[torch.Tensor, ...] = step(*ordered)
     return outputs
 

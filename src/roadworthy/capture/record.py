@@ -56,7 +56,7 @@ class Original:
         current = self.memory_tensors()
         for memory in self._signature.memory:
             fresh = torch.from_numpy(memory.fresh(self.rows))
-            rows = memory.rows(torch.from_numpy(mask))  # type: ignore[arg-type]
+            rows = memory.rows(torch.from_numpy(mask))
             current[memory.name] = current[memory.name].clone()
             current[memory.name][rows] = fresh[rows]
         remembered.inserted(tuple(self._attributes), self._composed.module, current)
@@ -100,7 +100,7 @@ def record(source: Source, signature: Signature, *, seed: int) -> Trace:
     rng = np.random.default_rng(seed)
     rows = source.batch or TRACE_ROWS
     inputs = draw(signature, rng, steps=TRACE_STEPS, rows=rows)
-    resets = draw_resets(rng, steps=TRACE_STEPS, rows=rows)
+    resets = draw_resets(signature, rng, steps=TRACE_STEPS, rows=rows)
     outputs: dict[str, list[Array]] = {port.name: [] for port in signature.outputs}
     with original(source, signature, rows=rows) as live:
         for step in range(TRACE_STEPS):
@@ -113,12 +113,15 @@ def record(source: Source, signature: Signature, *, seed: int) -> Trace:
     return Trace(inputs=inputs, outputs=stacked, resets=resets)
 
 
-def draw_resets(rng: np.random.Generator, *, steps: int, rows: int) -> Array:
+def draw_resets(signature: Signature, rng: np.random.Generator, *, steps: int, rows: int) -> Array:
     """Which rows begin an episode at which step: all at the first, then each at its own time."""
     resets: Array = rng.random((steps, rows)) < 1 / EPISODE_STEPS
     resets[0] = True
     resets[steps // 2] = True
-    return resets
+    # Where the number of rows is fixed they are reset together.
+    return (
+        resets.any(axis=1, keepdims=True).repeat(rows, axis=1) if signature.fixed_rows else resets
+    )
 
 
 def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:

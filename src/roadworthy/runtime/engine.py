@@ -56,6 +56,9 @@ class OnnxEngine:
         keep = (inputs, outputs)
 
         def step(run: Any = run, binding: Any = binding, keep: Any = keep) -> None:
-            run(binding)
+            try:
+                run(binding)
+            except Exception as error:  # onnxruntime's exceptions share no narrower base
+                raise BundleError(f"onnxruntime cannot run the model: {error}") from error
 
         return step

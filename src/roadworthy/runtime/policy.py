@@ -24,7 +24,7 @@ class Policy:
     def __init__(self, signature: Signature, engine: Engine) -> None:
         self.signature = signature
         self._engine = engine
-        self._state = State(signature, rows=1)
+        self._state = State(signature, rows=signature.fixed_rows or 1)
         self._fresh = True
         self._frames: dict[tuple[Any, ...], Frame] = {}
         self._frame: Frame | None = None
@@ -72,6 +72,12 @@ class Policy:
                 where="reset mask",
                 hint="pass a boolean array such as terminated | truncated",
             )
+        if self.signature.fixed_rows and rows.any() and not rows.all():
+            raise UsageError(
+                f"a policy of {known} fixed rows resets them together",
+                where="reset mask",
+                hint="export with a symbolic batch to reset single rows",
+            )
         if known == self._state.rows:
             self._state.reset(rows)
 
@@ -89,7 +95,7 @@ class Policy:
             )
         values = feeds.arrays(self.signature, inputs, self._noted)
         dims, unbatched = feeds.dims(self.signature, values)
-        rows = dims.get(BATCH, 1)
+        rows = dims.get(BATCH, self._state.rows)
         if self.signature.memory and rows != self._state.rows:
             if not self._fresh:
                 raise PortMismatch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ Dim = int | str
 Scalar = bool | int | float
 # A number, or nested tuples of numbers: what an array is in frozen, comparable, JSON-able form.
 Values = Scalar | tuple["Values", ...]
+# What a user may pass for them: an array, a tensor, nested sequences, a number. Frozen on entry.
+Numbers = Any
 
 BATCH = "batch"
 DTYPES = (
@@ -51,9 +53,9 @@ class About:
 
     description: str = ""
     unit: str = ""
-    elements: tuple[str, ...] = ()
-    low: Values | None = None
-    high: Values | None = None
+    elements: Sequence[str] = ()
+    low: Numbers = None
+    high: Numbers = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "elements", tuple(self.elements))
@@ -115,10 +117,6 @@ class Memory:
         object.__setattr__(self, "input", self.input or f"{self.name}_in")
         object.__setattr__(self, "output", self.output or f"{self.name}_out")
 
-    @property
-    def batch_axis(self) -> int:
-        return self.shape.index(BATCH) if BATCH in self.shape else 0
-
     def fresh(self, batch: int) -> Array:
         """A new array that holds the initial value in each of `batch` rows."""
         sizes = tuple(batch if dim == BATCH else int(dim) for dim in self.shape)
@@ -126,9 +124,12 @@ class Memory:
         array[...] = np.asarray(self.initial, dtype=self.dtype)
         return array
 
-    def rows(self, mask: Array) -> tuple[Any, ...]:
+    def rows(self, mask: Any) -> Any:
         """The index that selects the masked rows of an array with this memory's layout."""
-        return (*(slice(None),) * self.batch_axis, mask)
+        if BATCH not in self.shape:
+            # The number of rows is fixed and which axis holds them is not known: all or none.
+            return ... if mask.all() else slice(0, 0)
+        return (*(slice(None),) * self.shape.index(BATCH), mask)
 
     def __str__(self) -> str:
         start = "…" if isinstance(self.initial, tuple) else self.initial

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from roadworthy.errors import Finding, UsageError
-from roadworthy.spec.port import BATCH, DTYPES, Memory, Port, Values, freeze, leaves
+from roadworthy.spec.port import BATCH, DTYPES, Memory, Numbers, Port, Values, freeze, leaves
 
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
@@ -22,8 +22,8 @@ class Action:
 
     output: str
     kind: ActionKind
-    low: Values | None = None
-    high: Values | None = None
+    low: Numbers = None
+    high: Numbers = None
     sizes: tuple[int, ...] = ()
     table: tuple[str | int, ...] = ()
 
@@ -33,6 +33,13 @@ class Action:
         for side in ("low", "high"):
             value = getattr(self, side)
             object.__setattr__(self, side, None if value is None else freeze(value))
+
+    def __str__(self) -> str:
+        if self.kind == "continuous":
+            bounded = self.low is not None and self.high is not None
+            return f"continuous in [{self.low}, {self.high}]" if bounded else "continuous"
+        meaning = self.table or self.sizes
+        return f"{self.kind} {', '.join(map(str, meaning))}".rstrip()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +70,14 @@ class Signature:
         """The symbolic dimensions, in the order in which the inputs name them."""
         dims = [dim for port in self.inputs for dim in port.shape if isinstance(dim, str)]
         return tuple(dict.fromkeys(dims))
+
+    @property
+    def fixed_rows(self) -> int | None:
+        """The one number of rows that the policy takes; None where any will do."""
+        if BATCH in self.symbols:
+            return None
+        first = self.inputs[0].shape
+        return int(first[0]) if first else 1
 
     @property
     def action_output(self) -> str:
@@ -98,7 +113,7 @@ class Signature:
         width = max(len(name) for _, name, _, _ in rows)
         lines = [f"{k:<7} {n:<{width}}  {p}  {r}".rstrip() for k, n, p, r in rows]
         if self.action:
-            lines.append(f"action  {self.action.output:<{width}}  {self.action.kind}")
+            lines.append(f"action  {self.action.output:<{width}}  {self.action}")
         if self.period_s:
             lines.append(f"period  {self.period_s} s, decimation {self.decimation}")
         return "\n".join(lines)

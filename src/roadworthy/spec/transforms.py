@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import Finding, UsageError
-from roadworthy.spec.port import Values, freeze, leaves
+from roadworthy.spec.port import Numbers, Values, freeze, leaves
 from roadworthy.spec.signature import limit_problems
 
 
@@ -59,8 +59,8 @@ class _Normalizer(_Tagged):
 class EpsInsideRoot(_Normalizer):
     """`clip((x - mean) / sqrt(var + eps), ±clip)`: SB3 (1e-8, 10), rl_games (1e-5, 5)."""
 
-    mean: Values
-    var: Values
+    mean: Numbers
+    var: Numbers
     eps: float
     clip: float | None = None
 
@@ -73,8 +73,8 @@ class EpsInsideRoot(_Normalizer):
 class EpsOutsideRoot(_Normalizer):
     """`clip((x - mean) / (std + eps), ±clip)`: rsl_rl (1e-2, no clip), skrl (1e-8, 5)."""
 
-    mean: Values
-    std: Values
+    mean: Numbers
+    std: Numbers
     eps: float
     clip: float | None = None
 
@@ -92,8 +92,8 @@ class Tanh(_Tagged):
 class ScaleOffset(_Tagged):
     """`a * scale + offset`: joint targets around a default pose."""
 
-    scale: Values = 1.0
-    offset: Values = 0.0
+    scale: Numbers = 1.0
+    offset: Numbers = 0.0
 
     def _problems(self) -> Iterator[Finding]:
         if not all(math.isfinite(n) for n in (*leaves(self.scale), *leaves(self.offset))):
@@ -106,8 +106,8 @@ class ScaleOffset(_Tagged):
 class ScaleToBounds(_Tagged):
     """`low + (a + 1) / 2 * (high - low)`: from [-1, 1] to the bounds of the environment."""
 
-    low: Values
-    high: Values
+    low: Numbers
+    high: Numbers
 
     def _problems(self) -> Iterator[Finding]:
         yield from limit_problems(self.low, self.high, where=type(self).__name__)
@@ -119,8 +119,8 @@ class ScaleToBounds(_Tagged):
 class Clip(_Tagged):
     """`clip(a, low, high)`."""
 
-    low: Values
-    high: Values
+    low: Numbers
+    high: Numbers
 
     def _problems(self) -> Iterator[Finding]:
         yield from limit_problems(self.low, self.high, where=type(self).__name__)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.certificate import Check
@@ -39,25 +39,21 @@ def batch(new: NewPolicy, seed: int) -> Check:
     comparison = Comparison()
     policy = new()
     signature = policy.signature
-    sizes = BATCH_SIZES if BATCH in signature.symbols else (_fixed_rows(policy),)
-    singles = [new() for _ in range(max(sizes))]
-    for size in sizes:
+    singles = [new() for _ in range(max(BATCH_SIZES))]
+    for size in BATCH_SIZES:
         inputs = draw(signature, np.random.default_rng(seed + size), steps=STEPS, rows=size)
         for each in (policy, *singles):
             each.reset()
         for step in range(STEPS):
             now = {name: array[step] for name, array in inputs.items()}
             together = policy.step(now)
-            if BATCH not in signature.symbols:
-                comparison.add(step, together, together)
-                continue
             alone = [singles[row].step(_row(policy, now, row)) for row in range(size)]
             stacked = {
                 port.name: np.concatenate([each[port.name] for each in alone], axis=port.batch_axis)
                 for port in signature.outputs
             }
             comparison.add(step, stacked, together)
-    listed = ", ".join(map(str, sizes))
+    listed = ", ".join(map(str, BATCH_SIZES))
     return Check.of("batch", f"a row gives the same alone and in batches of {listed}", comparison)
 
 
@@ -66,7 +62,7 @@ def reset(new: NewPolicy, seed: int) -> Check:
     comparison = Comparison()
     used, fresh, untouched = new(), new(), new()
     signature = used.signature
-    rows = 2 if BATCH in signature.symbols else _fixed_rows(used)
+    rows = signature.fixed_rows or 2
     inputs = draw(signature, np.random.default_rng(seed), steps=3 * STEPS, rows=rows)
     steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * STEPS)]
     for now in steps[:STEPS]:
@@ -74,7 +70,7 @@ def reset(new: NewPolicy, seed: int) -> Check:
     used.reset()
     for index, now in enumerate(steps[STEPS : 2 * STEPS]):
         comparison.add(index, _bits(fresh.step(now)), _bits(used.step(now)))
-    if BATCH in signature.symbols:
+    if not signature.fixed_rows:
         # Now one row only: it starts anew, the other goes on as if nothing had happened.
         for now in steps[STEPS : 2 * STEPS]:
             untouched.step(now)
@@ -110,8 +106,3 @@ def _row(policy: Policy, inputs: dict[str, Array], row: int) -> dict[str, Array]
         else inputs[port.name]
         for port in policy.signature.inputs
     }
-
-
-def _fixed_rows(policy: Policy) -> int:
-    first = policy.signature.inputs[0].shape
-    return int(first[0]) if first else 1

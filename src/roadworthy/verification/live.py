@@ -23,7 +23,7 @@ def live(policy: Policy, source: Source, seed: int) -> Check:
     for rows in sizes:
         rng = np.random.default_rng(seed + 100 * rows)
         inputs = draw(policy.signature, rng, steps=STEPS, rows=rows)
-        resets = draw_resets(rng, steps=STEPS, rows=rows)
+        resets = draw_resets(policy.signature, rng, steps=STEPS, rows=rows)
         policy.reset()
         with original(source, policy.signature, rows=rows) as truth:
             for step in range(STEPS):
