@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roadworthy.adapters.gbc import export_policy_as_onnx as export_policy_as_onnx
+    from roadworthy.capture.source import Attribute as Attribute
     from roadworthy.capture.source import Source as Source
     from roadworthy.errors import Finding as Finding
     from roadworthy.errors import RoadworthyError as RoadworthyError
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "About": "roadworthy.spec.port",
     "Argmax": "roadworthy.spec.transforms",
+    "Attribute": "roadworthy.capture.source",
     "Bundle": "roadworthy.spec.bundle",
     "Certificate": "roadworthy.verification.certificate",
     "Clip": "roadworthy.spec.transforms",

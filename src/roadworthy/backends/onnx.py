@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
+from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
@@ -50,11 +50,13 @@ class OnnxBackend:
         _name_ports(model, program.signature)
         _strip(model)
         model.ir_version = self.ir_version
-        model.metadata_props[SIGNATURE_KEY] = json.dumps(program.signature.to_json())
+        model.metadata_props[SIGNATURE_KEY] = json.dumps(
+            program.signature.to_json(), allow_nan=False
+        )
         proto = ir.to_proto(model)
         self._check(proto, program.signature)
         data = proto.SerializeToString(deterministic=True)
-        OnnxEngine(data)
+        _refuse_unloadable(data)
         path = folder / self.filename
         path.write_bytes(data)
         return [path]
@@ -170,6 +172,17 @@ def _symbolic(value: ir.Value, port: Port | Memory) -> ir.Shape:
         for dim, size in zip(port.shape, own, strict=True)
     ]
     return ir.Shape(named)
+
+
+def _refuse_unloadable(data: bytes) -> None:
+    try:
+        OnnxEngine(data)
+    except BundleError as error:
+        raise ExportError(
+            f"what was written does not load: {error.findings[0].what}",
+            code="RW106",
+            hint="an operator that onnxruntime lacks for this dtype can often be had in float32",
+        ) from error
 
 
 def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:

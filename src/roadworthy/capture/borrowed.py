@@ -9,12 +9,14 @@ import torch
 
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.source import Source
+from roadworthy.errors import UsageError
 
 
 @contextmanager
 def borrowed(source: Source) -> Iterator[None]:
     """The module and its normalisers on the CPU and in evaluation mode, until the block ends."""
     modules = [source.module, *_modules(source)]
+    _refuse_lazy(source.module)
     with preserved(*modules), _one_thread():
         for module in modules:
             module.eval()
@@ -33,6 +35,16 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def _refuse_lazy(module: torch.nn.Module) -> None:
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if torch.nn.parameter.is_lazy(tensor):
+            raise UsageError(
+                "the parameter has no size yet: its lazy module has never run",
+                where=f"{type(module).__name__}.{name}",
+                hint="load the trained weights, or call the module once",
+            )
 
 
 def _modules(source: Source) -> list[torch.nn.Module]:

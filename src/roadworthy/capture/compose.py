@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -76,12 +77,10 @@ class PureStep(nn.Module):
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         composed = self.composed
         count = len(composed.input_names)
-        inputs = dict(zip(composed.input_names, tensors[:count], strict=True))
-        # In-place writes of the module must land in a copy, never in the caller's memory.
-        memory = {
-            name: tensor.clone()
-            for name, tensor in zip(composed.memory_names, tensors[count:], strict=True)
-        }
+        # In-place writes of the module must land in a copy, never in what the caller holds.
+        copies = [tensor.clone() for tensor in tensors]
+        inputs = dict(zip(composed.input_names, copies[:count], strict=True))
+        memory = dict(zip(composed.memory_names, copies[count:], strict=True))
         with attributes_kept(composed.module):
             outputs, after = composed(inputs, memory)
         return (
@@ -164,6 +163,9 @@ def named_outputs(result: Any, source: Source) -> Tensors:
             where=where,
             hint="one name for each tensor; None leaves one out",
         )
+    twice = [name for name, count in Counter(wanted).items() if name is not None and count > 1]
+    if twice:
+        raise UsageError(f"two outputs are called {twice[0]!r}", where=where)
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from roadworthy.capture.source import Attribute
 from roadworthy.errors import UsageError, did_you_mean
 from roadworthy.spec.layout import Layout, layout_of, pack, ports_of, unpack
 from roadworthy.spec.port import BATCH, Memory, freeze
@@ -23,8 +24,6 @@ class Slot:
     name: str
     path: str | None
     layout: Layout
-    # The module itself makes the first value (it starts from None).
-    from_nothing: bool = False
 
     @property
     def ports(self) -> list[str]:
@@ -59,14 +58,9 @@ def _owner(module: torch.nn.Module, path: str) -> tuple[Any, str]:
     return owner, name
 
 
-def slot(name: str, declared: Any, made: Any) -> Slot:
-    """The slot for one entry of `memory=`; `made` is an attribute's value after a first call."""
-    if isinstance(declared, str):
-        return Slot(name, declared, _checked(name, layout_of(name, made), made))
-    return Slot(name, None, _checked(name, layout_of(name, declared), declared))
-
-
-def _checked(name: str, layout: Layout, value: Any) -> Layout:
+def slot(name: str, path: str | None, value: Any) -> Slot:
+    """The slot for one entry of `memory=`, whose value nests as `value` does."""
+    layout = layout_of(name, value)
     for port, leaf in unpack(layout, value).items():
         if not isinstance(leaf, torch.Tensor):
             raise UsageError(
@@ -74,7 +68,27 @@ def _checked(name: str, layout: Layout, value: Any) -> Layout:
                 where=port,
                 hint="keep what persists in a tensor with a batch axis, such as zeros(batch, 1)",
             )
-    return layout
+    return Slot(name, path, layout)
+
+
+def attribute_start(declared: Attribute, name: str, held: Any, made: Any) -> Any:
+    """Where an attribute starts: what the user says, or zeros, or a question."""
+    layout = layout_of(name, made)
+    tensors = {port: leaf.detach().to("cpu") for port, leaf in unpack(layout, made).items()}
+    if declared.initial is None or isinstance(declared.initial, str):
+        if declared.initial == "current" and held is not None:
+            return {port: leaf.clone() for port, leaf in tensors.items()}
+        if held is not None and any(leaf.any() for leaf in tensors.values()):
+            raise UsageError(
+                "the attribute holds values: is this where an episode starts?",
+                code="RW114",
+                where=declared.path,
+                hint=f"reset it before the export, or say so: memory={{{name!r}: "
+                f"rw.Attribute({declared.path!r}, initial='current')}}",
+            )
+        return {port: torch.zeros_like(leaf) for port, leaf in tensors.items()}
+    start = torch.as_tensor(declared.initial)
+    return {p: (torch.zeros_like(leaf) + start).to(leaf.dtype) for p, leaf in tensors.items()}
 
 
 def inserted(slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from roadworthy.capture.compose import Composed, PureStep
@@ -89,6 +91,8 @@ def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
     for seed in (1, 2):
         with preserved(step.composed.module):
             torch.manual_seed(seed)
+            np.random.seed(seed)  # modules that draw use the global generator
+            random.seed(seed)
             results.append(run(step, inputs, memory))
     if not _close(*results):
         raise ExportError(
@@ -112,26 +116,35 @@ def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
         first = native(step.composed, inputs, memory)
     if _close(tuple(later.values()), tuple(first.values())):
         return
-    raise ExportError(findings=[_hidden(module, path) for path in touched] or [_hidden(module, "")])
+    found = [_hidden(module, path, before.get(path)) for path in touched]
+    unseen = ExportError(
+        "the same inputs gave other outputs after a call, by a way that cannot be seen",
+        code="RW112",
+        where=type(module).__name__,
+        hint="keep state in tensor attributes, declare it with memory=…, draw no random numbers",
+    )
+    raise ExportError(findings=found) if found else unseen
 
 
 def native(composed: Composed, inputs: Tensors, memory: Tensors) -> Tensors:
     """The outputs of a call that leaves its marks on the module."""
     with explained(composed.source), torch.no_grad():
-        outputs, _ = composed(inputs, {name: value.clone() for name, value in memory.items()})
+        outputs, _ = composed(
+            {name: value.clone() for name, value in inputs.items()},
+            {name: value.clone() for name, value in memory.items()},
+        )
     return dict(outputs)
 
 
-def _hidden(module: torch.nn.Module, path: str) -> Finding:
-    place = f"{type(module).__name__}.{path}" if path else type(module).__name__
-    name = path.rpartition(".")[2].strip("_") or "hidden"
+def _hidden(module: torch.nn.Module, path: str, value: Any) -> Finding:
+    name = path.partition("[")[0].rpartition(".")[2].strip("_") or "hidden"
+    declare = f"declare what persists: memory={{{name!r}: {path.partition('[')[0]!r}}}"
+    in_tensor = "[" not in path and (value is None or isinstance(value, torch.Tensor))
     return Finding(
         code="RW112",
-        where=place,
+        where=f"{type(module).__name__}.{path}",
         what="changes at every call, and the next output depends on it",
-        hint=f"declare what persists: memory={{{name!r}: {path!r}}}"
-        if path
-        else "declare what persists with memory={…}",
+        hint=declare if in_tensor else f"keep it in a tensor with a batch axis, then {declare}",
     )
 
 

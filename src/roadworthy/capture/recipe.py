@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from roadworthy.capture.memory import Slot
-from roadworthy.capture.source import Source
+from roadworthy.capture.source import Attribute, Source
 from roadworthy.errors import UsageError
 from roadworthy.spec.layout import pack
 from roadworthy.spec.port import BATCH
@@ -24,10 +24,8 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
     return {
         "inputs": source.inputs,
         "outputs": None if source.outputs is None else list(source.outputs),
-        "memory": {
-            slot.name: slot.path if slot.path is not None else slot.layout for slot in slots
-        },
-        "attributes": [slot.name for slot in slots if slot.path is not None],
+        "memory": {slot.name: slot.layout for slot in slots},
+        "attributes": {slot.name: slot.path for slot in slots if slot.path is not None},
         "normalizers": {
             port: MODULE if isinstance(each, torch.nn.Module) else each.to_json()
             for port, each in normalizers.items()
@@ -52,13 +50,13 @@ def source_from(
         for name, port in ports.items()
     }
     initial = {m.name: torch.from_numpy(m.fresh(1)) for m in signature.memory}
-    attributes = recipe["attributes"]
+    paths = recipe["attributes"]
     return Source(
         module,
         example={name: pack(layout, examples) for name, layout in recipe["inputs"].items()},
         memory={
-            name: spec if name in attributes else pack(spec, initial)
-            for name, spec in recipe["memory"].items()
+            name: Attribute(paths[name]) if name in paths else pack(layout, initial)
+            for name, layout in recipe["memory"].items()
         },
         normalizer=normalizer or _normalizers(recipe) or None,
         outputs=recipe["outputs"],

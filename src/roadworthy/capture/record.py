@@ -14,7 +14,7 @@ from roadworthy.capture.calling import calling
 from roadworthy.capture.compose import Composed
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
-from roadworthy.capture.source import Source
+from roadworthy.capture.source import Attribute, Source
 from roadworthy.errors import UsageError
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import Array
@@ -127,17 +127,17 @@ def draw_resets(signature: Signature, rng: np.random.Generator, *, steps: int, r
 def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:
     """The slot as the signature knows it: an attribute may hold None until the first step."""
     declared = source.memory[name]
-    if not isinstance(declared, str):
-        return remembered.slot(name, declared, None)
+    if not isinstance(declared, Attribute):
+        return remembered.slot(name, None, declared)
     ports = [m.name for m in signature.memory if m.name == name or m.name.startswith(f"{name}.")]
     if not ports:
         raise UsageError(f"the bundle has no memory {name!r}", where="memory")
     layout: Layout = name if ports == [name] else _nested(name, ports)
-    return remembered.Slot(name, declared, layout)
+    return remembered.Slot(name, declared.path, layout)
 
 
 def _nested(name: str, ports: list[str]) -> Layout:
     keys = [port.removeprefix(f"{name}.") for port in ports]
-    return (
-        list(ports) if all(key.isdigit() for key in keys) else dict(zip(keys, ports, strict=True))
-    )
+    if all(key.isdigit() for key in keys):
+        return list(ports)
+    return dict(zip(keys, ports, strict=True))

@@ -16,7 +16,7 @@ from roadworthy.spec.port import Array
 
 _NEVER_ENTERED = (
     torch.Tensor, torch.dtype, torch.device, torch.Generator,
-    np.random.Generator, np.random.RandomState,
+    np.random.Generator, np.random.RandomState, random.Random,
     type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
 )  # fmt: skip
 _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
@@ -105,6 +105,12 @@ def _keep(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, np.random.Generator):
         numpy_state = value.bit_generator.state
         return [lambda: setattr(value.bit_generator, "state", numpy_state)]
+    if isinstance(value, np.random.RandomState):
+        legacy_state = value.get_state()
+        return [lambda: value.set_state(legacy_state)]
+    if isinstance(value, random.Random):
+        python_state = value.getstate()
+        return [lambda: value.setstate(python_state)]
     if not isinstance(value, _NEVER_ENTERED) and isinstance(getattr(value, "__dict__", None), dict):
         return [_keep_mapping(vars(value))]
     return []

@@ -15,7 +15,18 @@ from roadworthy.spec.layout import Layout, layout_of, ports_of, unpack
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
 
-Example = torch.Tensor | np.ndarray[Any, Any] | Mapping[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """Memory that the module keeps itself, at a dotted path (`"encoder.state"`).
+
+    `initial` is where an episode starts: a number or a tensor, or "current" for what the
+    attribute holds now. Left out, the attribute must hold zeros, or None: values of an earlier
+    step would otherwise travel with the policy.
+    """
+
+    path: str
+    initial: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +35,8 @@ class Source:
 
     example     a value for every input, batch axis first; the names become port names
     memory      what persists between steps: the name of a forward argument → its initial value,
-                or a name of your own → the path of an attribute that the module keeps ("hidden")
+                or a name of your own → the path of an attribute that the module keeps ("hidden",
+                or an `Attribute` that also says where it starts)
     normalizer  a module or tagged statistics for the input; a mapping where there are several
     outputs     a name for each returned tensor; None leaves one out
     action      steps applied to the first output, in order
@@ -47,6 +59,7 @@ class Source:
     batch: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "module", _unwrapped(self.module))
         if not isinstance(self.module, torch.nn.Module):
             raise UsageError(
                 f"expected a torch.nn.Module, got {type(self.module).__name__}",
@@ -55,6 +68,11 @@ class Source:
         if not isinstance(self.action, (tuple, list)):
             object.__setattr__(self, "action", (self.action,))
         object.__setattr__(self, "example", self._named_example())
+        memory = {
+            name: Attribute(each) if isinstance(each, str) else each
+            for name, each in self.memory.items()
+        }
+        object.__setattr__(self, "memory", memory)
 
     @property
     def steps(self) -> tuple[ActionStep, ...]:
@@ -109,15 +127,29 @@ class Source:
 
 
 def forward_parameters(module: torch.nn.Module) -> list[str]:
-    """The names of the positional arguments of `forward`."""
+    """The names of the arguments of `forward`."""
     signature = inspect.signature(module.forward)
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [each.name for each in signature.parameters.values() if each.kind in kinds]
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in signature.parameters.values() if each.kind not in starred]
+
+
+def _unwrapped(module: Any) -> Any:
+    """The module itself, without the wrappers that only training needs."""
+    if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        return _unwrapped(module.module)
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            "a TorchScript module cannot be captured",
+            where=type(module).__name__,
+            hint="pass the Python module that it was made from",
+        )
+    # torch.compile wraps a module in another that holds the first under this name.
+    return getattr(module, "_orig_mod", module)
 
 
 def _tensor(name: str, value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
-        return value.detach().to("cpu")
+        return value.detach().to("cpu", copy=True)
     if isinstance(value, (np.ndarray, np.generic)):
         return torch.as_tensor(np.array(value))
     raise UsageError(

@@ -12,9 +12,9 @@ from roadworthy.capture import memory as remembered
 from roadworthy.capture import probe
 from roadworthy.capture.calling import calling
 from roadworthy.capture.compose import Composed, PureStep
-from roadworthy.capture.memory import Slot, Tensors
+from roadworthy.capture.memory import Slot, Tensors, slot
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.source import Source
+from roadworthy.capture.source import Attribute, Source
 from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.spec.layout import unpack
 from roadworthy.spec.port import BATCH, About, Port
@@ -32,13 +32,14 @@ class Study:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.slots = self._slots()
+        _refuse_bad_axes(source)
+        self.slots, self.initial = self._memory_slots()
         arguments = [slot.name for slot in self.slots if slot.path is None]
         self.composed = Composed(source, calling(source, arguments), self.slots)
         self.example = self._example()
         self.step = PureStep(self.composed, self._output_names())
-        self.memory_axes, self.memory_rows = self._memory()
-        inputs, memory = self.sized({BATCH: 0}), self.fresh_memory({BATCH: 0})
+        self.memory_axes, self.memory_rows = self._memory_rows()
+        inputs, memory = self.sized({}), self.fresh_memory({})
         probe.refuse_randomness(self.step, inputs, memory)
         probe.refuse_hidden_state(self.step, inputs, memory)
         self.signature = self._signature()
@@ -64,26 +65,30 @@ class Study:
         rows = self.source.batch or TRACED_ROWS + grown.get(BATCH, 0)
         return probe.expanded(self.memory_rows, self.memory_axes, rows)
 
-    def _slots(self) -> tuple[Slot, ...]:
-        made: dict[str, Any] = {}
-        paths = [path for path in self.source.memory.values() if isinstance(path, str)]
-        for path in paths:
-            made[path] = remembered.attribute(self.source.module, path)
-        nothing = [path for path in paths if made[path] is None]
-        if nothing:
-            with preserved(self.source.module):
-                self._first_call()
-                for path in nothing:
-                    made[path] = remembered.attribute(self.source.module, path)
-        slots = []
-        for name, declared in self.source.memory.items():
-            slot = remembered.slot(name, declared, made.get(str(declared)))
-            slots.append(dataclasses.replace(slot, from_nothing=declared in nothing))
-        return tuple(slots)
+    def _memory_slots(self) -> tuple[tuple[Slot, ...], Tensors]:
+        """The declared memories, and where each of their ports starts."""
+        module, declared = self.source.module, self.source.memory
+        slots = {n: slot(n, None, v) for n, v in declared.items() if not isinstance(v, Attribute)}
+        initial: Tensors = {}
+        for name, each in slots.items():
+            initial |= {p: v.detach().cpu() for p, v in unpack(each.layout, declared[name]).items()}
+        kept = {n: v for n, v in declared.items() if isinstance(v, Attribute)}
+        held = {name: remembered.attribute(module, each.path) for name, each in kept.items()}
+        made = held if None not in held.values() else self._after_one_call(slots, initial, kept)
+        for name, place in kept.items():
+            slots[name] = slot(name, place.path, made[name])
+            initial |= remembered.attribute_start(place, name, held[name], made[name])
+        return tuple(slots[name] for name in declared), initial
 
-    def _first_call(self) -> None:
-        composed = Composed(self.source, calling(self.source, []), ())
-        probe.native(composed, self.source.tensors, {})
+    def _after_one_call(
+        self, slots: Mapping[str, Slot], initial: Tensors, kept: Mapping[str, Attribute]
+    ) -> dict[str, Any]:
+        """What the attributes hold after a call: it shows the shape of those that were None."""
+        source = self.source
+        composed = Composed(source, calling(source, list(slots)), tuple(slots.values()))
+        with preserved(source.module):
+            probe.native(composed, source.tensors, initial)
+            return {n: remembered.attribute(source.module, a.path) for n, a in kept.items()}
 
     def _example(self) -> Tensors:
         example = self.source.tensors
@@ -106,11 +111,9 @@ class Study:
         return torch.ones(logits.shape, dtype=torch.bool)
 
     def _given_memory(self) -> Tensors:
-        found: Tensors = {}
-        for slot in self.slots:
-            if slot.path is None:
-                found |= unpack(slot.layout, self.source.memory[slot.name])
-        return {name: value.detach().to("cpu") for name, value in found.items()}
+        """Memory that is passed as arguments; attributes are left to the module."""
+        inside = {port for each in self.slots if each.path is None for port in each.ports}
+        return {name: value for name, value in self.initial.items() if name in inside}
 
     def _output_names(self) -> list[str]:
         with preserved(self.source.module):
@@ -119,30 +122,13 @@ class Study:
             raise UsageError("every output is left out", hint="name at least one in outputs=")
         return list(outputs)
 
-    def _memory(self) -> tuple[dict[str, int | None], Tensors]:
-        initial = self._given_memory()
-        for slot in self.slots:
-            if slot.path is not None:
-                initial |= self._attribute_start(slot)
-        if not initial:
-            return {}, {}
-        if self.source.batch:
-            return dict.fromkeys(initial), initial
-        axes = probe.batch_axes(self.step, initial, self.example)
-        rows = {name: remembered.one_row(name, initial[name], axes[name]) for name in initial}
+    def _memory_rows(self) -> tuple[dict[str, int | None], Tensors]:
+        """The batch axis of each memory, and the initial value of one row."""
+        if self.source.batch or not self.initial:
+            return dict.fromkeys(self.initial), self.initial
+        axes = probe.batch_axes(self.step, self.initial, self.example)
+        rows = {name: remembered.one_row(name, v, axes[name]) for name, v in self.initial.items()}
         return dict(axes), rows
-
-    def _attribute_start(self, slot: Slot) -> Tensors:
-        assert slot.path is not None
-        if not slot.from_nothing:
-            value = remembered.attribute(self.source.module, slot.path)
-            found = unpack(slot.layout, value)
-            return {name: each.detach().clone() for name, each in found.items()}
-        with preserved(self.source.module):
-            self._first_call()
-            value = remembered.attribute(self.source.module, slot.path)
-            found = unpack(slot.layout, value)
-            return {name: torch.zeros_like(each) for name, each in found.items()}
 
     def _signature(self) -> Signature:
         shapes = probe.symbolic_shapes(self.step, self.sized, self.fresh_memory, self.symbols)
@@ -180,6 +166,24 @@ def _port(
 ) -> Port:
     dtype = str(tensor.dtype).removeprefix("torch.")
     return Port(name=name, dtype=dtype, shape=shape, about=about.get(name, About()))
+
+
+def _refuse_bad_axes(source: Source) -> None:
+    tensors = source.tensors
+    for name, axes in source.dynamic.items():
+        for axis, symbol in axes.items():
+            if name in tensors and not 0 < axis < tensors[name].ndim:
+                raise UsageError(
+                    f"axis {axis} of a value of {tensors[name].ndim} axes cannot vary",
+                    where=f"dynamic {name!r}",
+                    hint="axes are counted from 0; axis 0 is the batch",
+                )
+            if not symbol.isidentifier() or symbol == BATCH:
+                raise UsageError(
+                    f"{symbol!r} is no name for a size",
+                    where=f"dynamic {name!r}",
+                    hint="use a plain word such as 'length'",
+                )
 
 
 def _refuse_unknown(source: Source, ports: list[str]) -> None:

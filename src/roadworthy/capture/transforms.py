@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.errors import UsageError
 from roadworthy.spec import transforms as spec
 
 
@@ -29,6 +30,13 @@ class Normalize(nn.Module):
         self.clip = statistics.clip
 
     def forward(self, x: Tensor) -> Tensor:
+        if not _fits(self.mean, x):
+            raise UsageError(
+                f"statistics of shape {tuple(self.mean.shape)} for an input of {tuple(x.shape)}",
+                code="RW030",
+                where="normalizer",
+                hint="one mean and one spread for each element of a row",
+            )
         scaled = (x - self.mean.to(x.dtype)) / self.divisor.to(x.dtype)
         return scaled if self.clip is None else scaled.clamp(-self.clip, self.clip)
 
@@ -59,19 +67,50 @@ def action_step(step: spec.ActionStep) -> Step:
         case spec.Tanh():
             return Step(lambda a, mask: a.tanh())
         case spec.ScaleOffset(scale=scale, offset=offset):
-            return Step(lambda a, mask, s, o: a * s + o, scale=scale, offset=offset)
+            return Step(_kept(lambda a, s, o: a * s + o), scale=scale, offset=offset)
         case spec.ScaleToBounds(low=low, high=high):
-            return Step(_to_bounds, low=low, high=high)
+            return Step(
+                _kept(lambda a, lo, hi: lo + 0.5 * (a + 1.0) * (hi - lo)), low=low, high=high
+            )
         case spec.Clip(low=low, high=high):
-            return Step(lambda a, mask, lo, hi: a.clamp(lo, hi), low=low, high=high)
-        case spec.Argmax():
-            return Step(lambda a, mask: _allowed(a, mask).argmax(dim=-1))
+            return Step(_kept(lambda a, lo, hi: a.clamp(lo, hi)), low=low, high=high)
+        case spec.Argmax(table=table):
+            return Step(lambda a, mask: _argmax(_allowed(a, mask), table))
         case spec.MultiDiscrete(sizes=sizes):
             return Step(lambda a, mask: _each_argmax(_allowed(a, mask), sizes))
 
 
-def _to_bounds(action: Tensor, mask: Tensor | None, low: Tensor, high: Tensor) -> Tensor:
-    return low + 0.5 * (action + 1.0) * (high - low)
+def _kept(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The elementwise function, refused where its constants would widen the action."""
+
+    def checked(action: Tensor, mask: Tensor | None, *constants: Tensor) -> Tensor:
+        for constant in constants:
+            if not _fits(constant, action):
+                raise _misfit(f"constants of shape {tuple(constant.shape)}", action)
+        return function(action, *constants)
+
+    return checked
+
+
+def _fits(constant: Tensor, value: Tensor) -> bool:
+    """Whether the constant goes with each row of the value without widening it."""
+    pairs = zip(reversed(constant.shape), reversed(value.shape), strict=False)
+    return constant.ndim < value.ndim + (constant.ndim == 0) and all(c in (1, v) for c, v in pairs)
+
+
+def _misfit(what: str, action: Tensor) -> UsageError:
+    return UsageError(
+        f"{what} for {action.shape[-1]} action elements",
+        code="RW030",
+        where="action",
+        hint="one number for each element, or one for all",
+    )
+
+
+def _argmax(logits: Tensor, table: tuple[str | int, ...]) -> Tensor:
+    if table and len(table) != logits.shape[-1]:
+        raise _misfit(f"a table of {len(table)} actions", logits)
+    return logits.argmax(dim=-1)
 
 
 def _allowed(logits: Tensor, mask: Tensor | None) -> Tensor:
@@ -79,5 +118,7 @@ def _allowed(logits: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _each_argmax(logits: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    if sum(sizes) != logits.shape[-1]:
+        raise _misfit(f"groups of {sizes}", logits)
     groups = torch.split(logits, list(sizes), dim=-1)
     return torch.stack([group.argmax(dim=-1) for group in groups], dim=-1)

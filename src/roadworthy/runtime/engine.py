@@ -30,7 +30,8 @@ class OnnxEngine:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # The arena keeps the memory of the largest batch ever seen and saves no time without it.
         options.enable_cpu_mem_arena = False
-        options.log_severity_level = 3
+        # Fatal only: what onnxruntime would print is in the error that is raised.
+        options.log_severity_level = 4
         try:
             self._session: Any = onnxruntime.InferenceSession(
                 model, options, providers=["CPUExecutionProvider"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -101,9 +102,17 @@ def _rounded(port: Port, array: Array, noted: set[str]) -> Array:
         warnings.warn(
             f"{port.name}: float64 values are rounded to float32 (said once)",
             PrecisionWarning,
-            stacklevel=5,
+            stacklevel=_depth(),
         )
     return rounded
+
+
+def _depth() -> int:
+    """How far up the stack the caller is who knows nothing of this package."""
+    depth, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("roadworthy."):
+        depth, frame = depth + 1, frame.f_back
+    return depth - 1
 
 
 def _dtype_hint(port: Port, array: Array) -> str:
@@ -146,7 +155,9 @@ def _wrong_shape(port: Port, value: Array, sizes: Mapping[str, int]) -> Finding:
     if value.shape[-1:] != fixed[-1:] and fixed and isinstance(fixed[-1], int):
         hint = f"the last axis must be {fixed[-1]}; check the order and number of elements"
     elif value.ndim > len(port.shape):
-        hint = f"drop the extra axes: {port.name}.reshape(-1, {', '.join(map(str, fixed))})"
+        hint = f"drop the extra axes: {port.name}.reshape({', '.join(map(str, (-1, *fixed)))})"
+    if value.size == 0:
+        hint = "there is no row to act on"
     got = f"{value.dtype} {shape_text(value.shape)}"
     return Finding(code="RW012", where=port.name, what=f"expected {expected}, got {got}", hint=hint)
 

@@ -37,7 +37,7 @@ class Policy:
         arrays that come back are the caller's own.
         """
         frame = self._frame
-        if frame is None or not frame.load(inputs):
+        if frame is None or type(inputs) is not dict or not frame.load(inputs):
             frame = self._prepare(inputs)
         outputs = frame.run(self._state)
         self._fresh = False

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ class Bundle:
     """A folder whose every file was compared with its sum; `files` holds those very bytes."""
 
     folder: Path
-    files: Mapping[str, bytes]
-    manifest: Mapping[str, Any]
+    files: Mapping[str, bytes] = field(repr=False)
+    manifest: Mapping[str, Any] = field(repr=False)
 
     @property
     def signature(self) -> Signature:
@@ -86,6 +86,8 @@ def new_bundle(folder: Path) -> Iterator[Path]:
     An older bundle in its place survives until the new one is complete.
     """
     refuse_foreign(folder)
+    # A link such as `current` goes on pointing to the folder that is replaced.
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
     try:
@@ -100,11 +102,17 @@ def new_bundle(folder: Path) -> Iterator[Path]:
 def refuse_foreign(folder: Path) -> None:
     """An error if writing a bundle to `folder` would cost the user something else."""
     if folder.is_dir():
-        if any(folder.iterdir()) and not is_bundle(folder):
+        inside = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
+        listed = {SUMS, *_sums(folder)} if is_bundle(folder) else set()
+        if inside - listed:
             raise BundleError(
-                f"{folder} holds files that are no bundle; they would be lost",
+                f"{folder} holds files that are no part of a bundle and would be lost: "
+                f"{', '.join(sorted(inside - listed)[:3])}",
                 hint="choose a new or empty folder",
             )
+        here = Path.cwd()
+        if folder.resolve() in (here, *here.parents):
+            raise BundleError(f"{folder} is in use", hint="choose a folder below this one")
     elif folder.exists():
         raise BundleError(f"{folder} is a file", hint="choose a folder")
 
@@ -149,7 +157,8 @@ def _sums(root: Path) -> dict[str, str]:
         matches = [None]
     sums = {match[2]: match[1] for match in matches if match}
     unsafe = any(".." in Path(name).parts for name in sums)
-    if unsafe or None in matches or MANIFEST not in sums or _sums_text(sums).encode() != data:
+    lacking = {MANIFEST, POLICY, TRACE} - set(sums)
+    if unsafe or lacking or None in matches or _sums_text(sums).encode() != data:
         raise BundleCorrupt(
             f"{SUMS} is damaged", where=str(root), hint="copy the bundle again from its source"
         )

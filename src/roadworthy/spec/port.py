@@ -35,7 +35,24 @@ def freeze(values: Any) -> Values:
         return freeze(values.tolist())
     if isinstance(values, Scalar):
         return values
+    if values in ("inf", "-inf"):
+        return float(values)
     raise TypeError(f"expected numbers, got {type(values).__name__}")
+
+
+def jsonable(values: Any) -> Any:
+    """`values` for strict JSON, which has no infinity: it becomes a word that `freeze` reads."""
+    if isinstance(values, (list, tuple)):
+        return [jsonable(each) for each in values]
+    return str(values) if isinstance(values, float) and math.isinf(values) else values
+
+
+def shape_of(values: Values) -> tuple[int, ...] | None:
+    """The shape of nested numbers; None where they are ragged."""
+    try:
+        return np.shape(values)
+    except ValueError:
+        return None
 
 
 def leaves(values: Values) -> Iterator[Scalar]:
@@ -86,7 +103,7 @@ class Port:
 
     def to_json(self) -> dict[str, Any]:
         about = {
-            key: value
+            key: jsonable(value)
             for key in About.__slots__
             if (value := getattr(self.about, key)) not in ("", (), None)
         }

@@ -62,8 +62,11 @@ def _integers(port: Port, rng: np.random.Generator, shape: tuple[int, ...]) -> A
     low, high = port.about.low, port.about.high
     # Without limits an integer is taken for a small index or, in eight bits, for a pixel.
     top = 255 if port.dtype == "uint8" else 1
-    floor = np.asarray(0 if low is None else low).astype(np.int64)
-    ceiling = np.asarray(top if high is None else high).astype(np.int64)
+    floor = np.asarray(min(0, np.min(high)) if low is None and high is not None else low or 0)
+    ceiling = np.asarray(floor + top if high is None else high)
+    limits = np.iinfo(port.dtype)
+    floor = np.clip(floor, limits.min, limits.max).astype(np.int64)
+    ceiling = np.clip(ceiling, limits.min, limits.max - 1).astype(np.int64)
     return rng.integers(floor, ceiling + 1, size=shape).astype(port.dtype)
 
 

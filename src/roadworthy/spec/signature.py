@@ -11,7 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 from roadworthy.errors import Finding, UsageError
-from roadworthy.spec.port import BATCH, DTYPES, Memory, Numbers, Port, Values, freeze, leaves
+from roadworthy.spec.port import (
+    BATCH,
+    DTYPES,
+    Memory,
+    Numbers,
+    Port,
+    Values,
+    freeze,
+    jsonable,
+    leaves,
+    shape_of,
+)
 
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
@@ -43,7 +54,7 @@ class Action:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            key: value
+            key: jsonable(value)
             for key in self.__slots__
             if (value := getattr(self, key)) is not None and value != ()
         }
@@ -153,6 +164,10 @@ def _problems(signature: Signature) -> Iterator[Finding]:
 
 def _name_problems(signature: Signature) -> Iterator[Finding]:
     """Inputs and outputs share one namespace in ONNX, where a collision is an invalid file."""
+    remembered = Counter(each.name for each in signature.memory)
+    for name, count in remembered.items():
+        if count > 1:
+            yield Finding(code="RW021", where=name, what=f"the name is used by {count} memories")
     used = Counter(
         [port.name for port in (*signature.inputs, *signature.outputs)]
         + [name for each in signature.memory for name in (each.input, each.output)]
@@ -194,13 +209,26 @@ def _about_problems(port: Port) -> Iterator[Finding]:
             what=f"{len(about.elements)} element names for a last axis of {last}",
         )  # fmt: skip
     yield from limit_problems(about.low, about.high, where=port.name)
+    row = tuple(dim for dim in port.shape if isinstance(dim, int))
+    for side, limit in (("low", about.low), ("high", about.high)):
+        if limit is not None and not _broadcasts(shape_of(limit), row):
+            yield Finding(
+                code="RW023", where=port.name,
+                what=f"the {side} limit has shape {shape_of(limit)} for a row of {row}",
+            )  # fmt: skip
+
+
+def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
+    if shape is None or len(shape) > len(row):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(row), strict=False))
 
 
 def _initial_problems(memory: Memory) -> Iterator[Finding]:
     if not all(math.isfinite(number) for number in leaves(memory.initial)):
         yield Finding(code="RW024", where=memory.name, what="the initial value is not finite")
     row = tuple(1 if dim == BATCH else dim for dim in memory.shape)
-    got = np.shape(memory.initial)
+    got = shape_of(memory.initial)
     if got not in ((), row):
         yield Finding(
             code="RW024", where=memory.name,
@@ -218,7 +246,7 @@ def limit_problems(low: Values | None, high: Values | None, *, where: str) -> It
         return
     try:
         inverted = bool(np.any(np.asarray(low) >= np.asarray(high)))
-    except ValueError:
+    except ValueError:  # ragged, or of lengths that do not go together
         yield Finding(code="RW023", where=where, what="low and high have different lengths")
         return
     if inverted:

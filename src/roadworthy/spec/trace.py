@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -70,6 +71,6 @@ class Trace:
                     elif not part and name:
                         ports[side][name] = file[key]
                 resets = file["resets"]
-        except (ValueError, KeyError, OSError) as error:
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise BundleError("trace.npz is no trace", hint="export the bundle again") from error
         return cls(inputs=ports["in"], outputs=ports["out"], resets=resets)

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from roadworthy.errors import Finding, UsageError
-from roadworthy.spec.port import Numbers, Values, freeze, leaves
+from roadworthy.spec.port import Numbers, Scalar, Values, freeze, jsonable, leaves, shape_of
 from roadworthy.spec.signature import limit_problems
 
 
@@ -26,7 +24,7 @@ class _Tagged:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if hasattr(value, "tolist") or isinstance(value, (list, tuple)):
+            if not (value is None or isinstance(value, Scalar) or _is_word(value)):
                 object.__setattr__(self, field.name, _frozen(value))
         problems = list(self._problems())
         if problems:
@@ -39,16 +37,19 @@ class _Tagged:
         return Finding(code="RW030", where=type(self).__name__, what=what)
 
     def to_json(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: jsonable(getattr(self, field.name)) for field in fields(self)}
         return {"kind": type(self).__name__, **values}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Normalizer(_Tagged):
     def _statistics_problems(self, mean: Values, spread: Values, eps: float) -> Iterator[Finding]:
-        if np.shape(mean) != np.shape(spread):
-            shapes = f"{np.shape(mean)} and {np.shape(spread)}"
-            yield self._problem(f"the statistics have different shapes: {shapes}")
+        shapes = shape_of(mean), shape_of(spread)
+        if None in shapes or shapes[0] != shapes[1]:
+            yield self._problem(f"the statistics have different shapes: {shapes[0]}, {shapes[1]}")
+        if not list(leaves(spread)):
+            yield self._problem("the statistics are empty")
+            return
         if not all(math.isfinite(number) for number in (*leaves(mean), *leaves(spread), eps)):
             yield self._problem("the statistics are not finite")
         elif min(leaves(spread)) + eps <= 0:
@@ -168,9 +169,13 @@ def tagged(data: Mapping[str, Any]) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    if isinstance(value, (list, tuple)) and any(isinstance(each, str) for each in value):
+    if isinstance(value, (list, tuple)) and any(_is_word(each) for each in value):
         return tuple(value)
     return freeze(value)
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value not in ("inf", "-inf")
 
 
 def _clip_problems(owner: _Tagged, clip: float | None) -> Iterator[Finding]:
