@@ -33,7 +33,7 @@ class OnnxEngine:
         # Fatal only: what onnxruntime would print is in the error that is raised.
         options.log_severity_level = 4
         try:
-            self._session: Any = onnxruntime.InferenceSession(
+            self.session: Any = onnxruntime.InferenceSession(
                 model, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # onnxruntime's exceptions share no narrower base
@@ -45,14 +45,14 @@ class OnnxEngine:
     @property
     def metadata(self) -> dict[str, str]:
         """The key-value pairs that the file carries."""
-        return dict(self._session.get_modelmeta().custom_metadata_map)
+        return dict(self.session.get_modelmeta().custom_metadata_map)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
-        binding = self._session.io_binding()
+        binding = self.session.io_binding()
         for tie, buffers in ((binding.bind_input, inputs), (binding.bind_output, outputs)):
             for name, buffer in buffers.items():
                 tie(name, "cpu", 0, buffer.dtype, buffer.shape, buffer.ctypes.data)
-        run = self._session.run_with_iobinding
+        run = self.session.run_with_iobinding
         # The closure keeps the buffers alive: onnxruntime holds only their addresses.
         keep = (inputs, outputs)
 

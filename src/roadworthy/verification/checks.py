@@ -30,7 +30,7 @@ def replay(policy: Policy, trace: Trace) -> Check:
             policy.reset(trace.resets[step])
         got = policy.step({name: array[step] for name, array in trace.inputs.items()})
         comparison.add(step, {name: array[step] for name, array in trace.outputs.items()}, got)
-    claim = f"{trace.episodes} recorded episodes come out as the original played them"
+    claim = f"{trace.episodes} recorded episodes come out as recorded"
     return Check.of("replay", claim, comparison)
 
 
@@ -83,7 +83,7 @@ def reset(new: NewPolicy, seed: int) -> Check:
                 for port in signature.outputs
             }
             comparison.add(STEPS + index, _bits(mixed), _bits(got))
-    return Check.of("reset", "a reset row equals a fresh one, and no other row moves", comparison)
+    return Check.of("reset", "a reset row is fresh, and no other row moves", comparison)
 
 
 def _bits(values: dict[str, Array]) -> dict[str, Array]:

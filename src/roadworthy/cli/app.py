@@ -1,0 +1,49 @@
+"""The application: its verbs, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+import typer
+
+from roadworthy.cli import bench, demo, export, inspect, play, verify
+from roadworthy.cli.console import print_findings
+from roadworthy.errors import CertificateFailed, RoadworthyError
+
+FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="roadworthy",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Take trained policies out of their simulators, with proof.\n\n"
+    "Start with `roadworthy demo`; then `roadworthy export my_policy.py:actor --input obs=48 "
+    "-o walker`.",
+)
+app.command("export")(export.export)
+app.command("verify")(verify.verify)
+app.command("run")(play.run)
+app.command("inspect")(inspect.inspect)
+app.command("bench")(bench.bench)
+app.command("demo")(demo.demo)
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the application and exit: 1 for a failed certificate, 2 for a mistake in the call."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(words, prog_name="roadworthy")
+    except RoadworthyError as error:
+        if "--json" in words:
+            findings = [asdict(finding) for finding in error.findings]
+            sys.stdout.write(json.dumps({"error": findings}, indent=2) + "\n")
+        else:
+            print_findings(error.findings)
+        sys.exit(FAILED_CERTIFICATE if isinstance(error, CertificateFailed) else USAGE)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; nothing was left behind\n")
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,112 @@
+"""What people see: tables, findings, and a spinner while work goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from roadworthy.errors import Finding
+from roadworthy.spec.port import shape_text
+from roadworthy.spec.signature import Signature
+from roadworthy.verification.certificate import Certificate, Check
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def out() -> Console:
+    return Console(highlight=False)
+
+
+def print_json(data: Any) -> None:
+    sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Each finding on stderr: code and place, what is wrong, and below it what to do."""
+    console = Console(stderr=True, highlight=False)
+    for finding in findings:
+        place = f"{finding.where}: " if finding.where else ""
+        head = Text.assemble((finding.code, _COLOURS[finding.severity]), " ", place, finding.what)
+        console.print(head)
+        if finding.hint:
+            console.print(Text.assemble(("  → ", "green"), finding.hint))
+
+
+@contextmanager
+def working(*, silent: bool) -> Iterator[Callable[[str], None]]:
+    """A function that shows the stage of the work on stderr, where someone is looking."""
+    # Bound now: while libraries are silenced, sys.stderr is not the terminal.
+    console = Console(file=sys.stderr)
+    if silent or not console.is_terminal:
+        yield lambda stage: None
+        return
+    with console.status("starting") as status:
+        yield lambda stage: status.update(stage)
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        numeric = column.startswith(">")
+        made.add_column(
+            column.removeprefix(">"),
+            justify="right" if numeric else "left",
+            header_style="dim",
+            overflow="fold",
+        )
+    return made
+
+
+def signature_table(signature: Signature) -> Table:
+    made = table("", "port", "type", "meaning", title="Signature")
+    for kind, ports in (("input", signature.inputs), ("output", signature.outputs)):
+        for port in ports:
+            about = port.about
+            limits = f"[{about.low}, {about.high}]" if about.low is not None else ""
+            elements = ", ".join(about.elements[:4]) + (" …" if len(about.elements) > 4 else "")
+            meaning = (about.description, about.unit, limits, elements)
+            made.add_row(kind, port.name, str(port), Text(" · ".join(filter(None, meaning))))
+    for memory in signature.memory:
+        start = "…" if isinstance(memory.initial, tuple) else f"{memory.initial:g}"
+        ports = f"from {start} · {memory.input} → {memory.output}"
+        made.add_row("memory", memory.name, f"{memory.dtype} {shape_text(memory.shape)}", ports)
+    if signature.action:
+        made.add_row("action", signature.action.output, str(signature.action), "")
+    if signature.period_s:
+        made.add_row("period", "", f"{signature.period_s:g} s", "")
+    return made
+
+
+def certificate_table(certificate: Certificate) -> Table:
+    verdict = "passed" if certificate.passed else "FAILED"
+    made = table("", "check", "claim", ">steps", ">worst", title=f"Certificate {verdict}")
+    for check in certificate.checks:
+        mark = Text("✓", "green") if check.passed else Text("✗", "bold red")
+        made.add_row(mark, check.name, check.claim, str(check.steps), _worst(check))
+    return made
+
+
+def _worst(check: Check) -> str:
+    if not check.differences:
+        return "0"
+    worst = max(each.absolute for each in check.differences)
+    return f"{worst:.1e}" if worst else "0"
+
+
+def print_certificate(certificate: Certificate) -> None:
+    console = out()
+    console.print(certificate_table(certificate))
+    for check in certificate.checks:
+        if check.first_failure:
+            console.print(Text(f"  {check.name}: {check.first_failure}", "red"))
+
+
+def size_text(count: int) -> str:
+    return f"{count / 1024:.1f} KB" if count < 1024**2 else f"{count / 1024**2:.1f} MB"

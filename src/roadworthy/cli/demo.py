@@ -1,0 +1,200 @@
+"""`roadworthy demo`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from roadworthy.cli.console import certificate_table, out, print_json, table, working
+from roadworthy.errors import need
+from roadworthy.runtime.latency import interleaved
+from roadworthy.runtime.load import load
+from roadworthy.runtime.policy import Policy
+from roadworthy.spec.bundle import CERTIFICATE
+from roadworthy.verification.certificate import Certificate
+
+if TYPE_CHECKING:
+    from roadworthy.demo.policy import RecurrentActor
+
+FIRST_SEED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way to run the policy: its returns, its agreement with PyTorch, its speed, its needs."""
+
+    name: str
+    returns: list[float]
+    actions: int
+    equal: int
+    step_us: float
+    needs_torch: bool
+
+
+def demo(
+    folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")] = Path(
+        "demo-bundle"
+    ),
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Export a trained recurrent policy, prove it, and play it beside PyTorch.
+
+    The policy balances CartPole without seeing velocities, so it needs its memory.
+    """
+    for module in ("torch", "onnx", "onnxscript", "safetensors"):
+        need(module, extra="export")
+    need("gymnasium", extra="gym")
+    from roadworthy.demo.policy import trained_actor
+    from roadworthy.exporting import ExportOptions, export_source
+
+    actor = trained_actor()
+    with working(silent=as_json) as progress:
+        bundle = export_source(_source(actor), folder, ExportOptions(progress=progress))
+        certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
+        rows = _play(actor, load(folder), episodes, progress)
+    if as_json:
+        described = [asdict(row) for row in rows]
+        print_json({"certificate": certificate.to_json(), "rows": described, "folder": str(folder)})
+    else:
+        console = out()
+        console.print(certificate_table(certificate), "")
+        console.print(_table(rows, episodes), "")
+        console.print(f"the bundle is in {folder}; try", style="dim")
+        env = "roadworthy.demo.environment:CartPoleHiddenVelocity-v0"
+        console.print(f"  roadworthy inspect {folder}", style="dim")
+        console.print(f"  roadworthy run {folder} --env {env}", style="dim", soft_wrap=True)
+    if rows[1].equal != rows[1].actions:
+        raise typer.Exit(1)
+
+
+def _source(actor: RecurrentActor) -> Any:
+    import torch
+
+    from roadworthy.capture.source import Source
+    from roadworthy.spec.port import About
+    from roadworthy.spec.transforms import Argmax
+
+    h, c = actor.initial_state(1)
+    return Source(
+        actor,
+        example={"obs": torch.zeros(1, 2)},
+        memory={"h": h, "c": c},
+        action=Argmax(table=("push left", "push right")),
+        about={
+            "obs": About(
+                description="what the cart can see",
+                elements=("cart position", "pole angle"),
+                low=(-2.4, -0.21),
+                high=(2.4, 0.21),
+            )
+        },
+        period_s=0.02,
+    )
+
+
+def _play(actor: RecurrentActor, policy: Policy, episodes: int, progress: Any) -> list[Row]:
+    """The three rows: every episode in PyTorch, in the bundle, and without its memory."""
+    torch: Any = need("torch", extra="export")
+    from roadworthy.demo.environment import make_env
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        eager = _Eager(actor)
+        env = make_env()
+        seeds = range(FIRST_SEED, FIRST_SEED + episodes)
+        progress("playing in PyTorch")
+        truth = [_episode(env, eager.act, eager.reset, seed) for seed in seeds]
+        progress("playing the bundle")
+        played = [_episode(env, policy.act, policy.reset, seed) for seed in seeds]
+        progress("playing the bundle without its memory")
+        forgetful = [_episode(env, _forgetting(policy), policy.reset, seed) for seed in seeds]
+        progress("measuring")
+        obs = np.zeros(2, dtype=np.float32)
+        took = interleaved({"torch": lambda: eager.act(obs), "bundle": lambda: policy.act(obs)})
+    finally:
+        torch.set_num_threads(threads)
+    us = {name: latency.p50_us for name, latency in took.items()}
+    return [
+        _row("PyTorch", truth, truth, us["torch"], needs_torch=True),
+        _row("Roadworthy bundle", truth, played, us["bundle"], needs_torch=False),
+        _row("hidden state not fed back", truth, forgetful, us["bundle"], needs_torch=False),
+    ]
+
+
+class _Eager:
+    """The original, its hidden state carried by hand."""
+
+    def __init__(self, actor: RecurrentActor) -> None:
+        self._actor = actor
+        self.reset()
+
+    def reset(self) -> None:
+        self._state = self._actor.initial_state(1)
+
+    def act(self, obs: Any) -> int:
+        import torch
+
+        with torch.no_grad():
+            logits, *state = self._actor(torch.from_numpy(obs)[None], *self._state)
+        self._state = (state[0], state[1])
+        return int(logits.argmax())
+
+
+def _forgetting(policy: Policy) -> Any:
+    def act(obs: Any) -> Any:
+        policy.reset()
+        return policy.act(obs)
+
+    return act
+
+
+def _episode(env: Any, act: Any, reset: Any, seed: int) -> list[int]:
+    """The actions of one episode; each earns a reward of one."""
+    observation, _ = env.reset(seed=seed)
+    reset()
+    actions: list[int] = []
+    done = False
+    while not done:
+        actions.append(int(act(observation)))
+        observation, _, terminated, truncated, _ = env.step(actions[-1])
+        done = terminated or truncated
+    return actions
+
+
+def _row(
+    name: str,
+    truth: list[list[int]],
+    played: list[list[int]],
+    step_us: float,
+    *,
+    needs_torch: bool,
+) -> Row:
+    pairs = [zip(a, b, strict=False) for a, b in zip(truth, played, strict=True)]
+    return Row(
+        name=name,
+        returns=[float(len(actions)) for actions in played],
+        actions=sum(len(actions) for actions in truth),
+        equal=sum(a == b for pair in pairs for a, b in pair),
+        step_us=step_us,
+        needs_torch=needs_torch,
+    )
+
+
+def _table(rows: list[Row], episodes: int) -> Any:
+    title = f"CartPole with hidden velocities, {episodes} episodes"
+    made = table("", ">mean return", ">same actions", ">µs a step", "needs PyTorch", title=title)
+    for row in rows:
+        made.add_row(
+            row.name,
+            f"{np.mean(row.returns):.1f}",
+            f"{row.equal} of {row.actions}",
+            f"{row.step_us:.0f}",
+            "yes" if row.needs_torch else "no",
+        )
+    return made

@@ -1,0 +1,91 @@
+"""`roadworthy inspect`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roadworthy.cli.console import (
+    certificate_table,
+    out,
+    print_json,
+    signature_table,
+    size_text,
+    table,
+)
+from roadworthy.runtime.load import load
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
+from roadworthy.verification.certificate import Certificate
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone .onnx file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
+
+    roadworthy inspect walker
+
+    roadworthy inspect walker/policy.onnx --json
+    """
+    bundle = Bundle.open(path) if path.is_dir() else None
+    signature = bundle.signature if bundle else load(path).signature
+    files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
+    operators = _operators(files[POLICY if bundle else path.name])
+    certificate = (
+        Certificate.from_bytes(bundle.files[CERTIFICATE])
+        if bundle and CERTIFICATE in bundle.files
+        else None
+    )
+    facts = {key: bundle.manifest[key] for key in _SHOWN if bundle and key in bundle.manifest}
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    if as_json:
+        print_json(
+            {
+                "signature": signature.to_json(),
+                "operators": operators,
+                "files": {n: {"bytes": len(files[n]), "sha256": sums[n]} for n in files},
+                "certificate": certificate.to_json() if certificate else None,
+                **facts,
+            }
+        )
+        return
+    console = out()
+    console.print(signature_table(signature), "")
+    if certificate:
+        console.print(certificate_table(certificate), "")
+    listed = table("file", ">size", "sha256", title="Files")
+    for name, data in files.items():
+        listed.add_row(name, size_text(len(data)), sums[name][:12])
+    console.print(listed, "")
+    counted = " ".join(f"{op}×{count}" for op, count in operators.items())
+    console.print("operators  " + (counted or "pip install onnx to list them"), markup=False)
+    for key, value in _flat(facts):
+        console.print(f"{key:<10} {value}", markup=False)
+
+
+_SHOWN = ("opset", "ir_version", "waivers", "provenance")
+
+
+def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [("opset", f"{facts['opset']}, IR {facts['ir_version']}")] if "opset" in facts else []
+    if "provenance" in facts:
+        rows.append(("made with", ", ".join(f"{k} {v}" for k, v in facts["provenance"].items())))
+    if facts.get("waivers"):
+        rows.append(("WAIVED", ", ".join(facts["waivers"])))
+    return rows
+
+
+def _operators(model: bytes) -> dict[str, int]:
+    """Operator → how often, most frequent first; empty where onnx is not installed."""
+    if importlib.util.find_spec("onnx") is None:
+        return {}
+    import onnx
+
+    graph = onnx.load_from_string(model).graph
+    return dict(Counter(node.op_type for node in graph.node).most_common())

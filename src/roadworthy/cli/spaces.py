@@ -1,0 +1,73 @@
+"""Whether a policy and an environment go together, said before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from roadworthy.errors import Finding, UsageError
+from roadworthy.spec.port import BATCH, Port
+from roadworthy.spec.signature import Signature
+
+
+def refuse_misfit(signature: Signature, observation: Any, action: Any) -> None:
+    """An error that shows both sides of every port that does not fit its space."""
+    problems = [
+        *_observation_problems(signature, observation),
+        *_action_problems(signature, action),
+    ]
+    if problems:
+        raise UsageError(findings=problems)
+
+
+def _observation_problems(signature: Signature, space: Any) -> Iterator[Finding]:
+    named = getattr(space, "spaces", None)
+    if isinstance(named, dict):
+        for port in signature.inputs:
+            if port.name not in named:
+                yield Finding(
+                    code="RW001", where=port.name,
+                    what=f"the environment observes {', '.join(map(repr, named))}",
+                )  # fmt: skip
+            else:
+                yield from _shape_problem(port, named[port.name])
+        return
+    if len(signature.inputs) > 1:
+        names = ", ".join(repr(port.name) for port in signature.inputs)
+        yield Finding(
+            code="RW001", where="observation",
+            what=f"the policy takes {names}, the environment gives one {type(space).__name__}",
+        )  # fmt: skip
+        return
+    yield from _shape_problem(signature.inputs[0], space)
+
+
+def _shape_problem(port: Port, space: Any) -> Iterator[Finding]:
+    row = _row(port)
+    if space.shape is not None and tuple(space.shape) != row:
+        yield Finding(
+            code="RW001", where=port.name,
+            what=f"the policy takes rows of {row}, the environment observes {tuple(space.shape)}",
+            hint="is this the environment that the policy was trained in, wrappers included?",
+        )  # fmt: skip
+
+
+def _action_problems(signature: Signature, space: Any) -> Iterator[Finding]:
+    port = next(p for p in signature.outputs if p.name == signature.action_output)
+    count = getattr(space, "n", None)
+    if count is not None and port.dtype.startswith("float"):
+        yield Finding(
+            code="RW001", where=port.name,
+            what=f"the policy gives {port}, the environment takes one of {count} actions",
+            hint="export with action=rw.Argmax(), so that the policy chooses",
+        )  # fmt: skip
+    elif tuple(space.shape or ()) != _row(port):
+        yield Finding(
+            code="RW001", where=port.name,
+            what=f"the policy gives rows of {_row(port)}, the environment takes {space}",
+        )  # fmt: skip
+
+
+def _row(port: Port) -> tuple[Any, ...]:
+    """The shape of one row; a fixed batch of one is a row as well."""
+    return tuple(port.shape[1:] if port.shape and port.shape[0] in (BATCH, 1) else port.shape)
