@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import typer
 
@@ -24,12 +27,30 @@ app = typer.Typer(
     "Start with `roadworthy demo`; then `roadworthy export my_policy.py:actor --input obs=48 "
     "-o walker`.",
 )
-app.command("export")(export.export)
-app.command("verify")(verify.verify)
-app.command("run")(play.run)
-app.command("inspect")(inspect.inspect)
-app.command("bench")(bench.bench)
-app.command("demo")(demo.demo)
+
+
+def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(verb)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            verb(*args, **kwargs)
+        except KeyboardInterrupt:
+            sys.stderr.write("interrupted; nothing was left behind\n")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return call
+
+
+_VERBS: dict[str, Callable[..., None]] = {
+    "export": export.export,
+    "verify": verify.verify,
+    "run": play.run,
+    "inspect": inspect.inspect,
+    "bench": bench.bench,
+    "demo": demo.demo,
+}
+for _name, _verb in _VERBS.items():
+    app.command(_name)(_interruptible(_verb))
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -44,6 +65,3 @@ def run(arguments: list[str] | None = None) -> None:
         else:
             print_findings(error.findings)
         sys.exit(FAILED_CERTIFICATE if isinstance(error, CertificateFailed) else USAGE)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; nothing was left behind\n")
-        sys.exit(INTERRUPTED)

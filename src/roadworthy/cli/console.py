@@ -75,8 +75,8 @@ def signature_table(signature: Signature) -> Table:
             made.add_row(kind, port.name, str(port), Text(" · ".join(filter(None, meaning))))
     for memory in signature.memory:
         start = "…" if isinstance(memory.initial, tuple) else f"{memory.initial:g}"
-        ports = f"from {start} · {memory.input} → {memory.output}"
-        made.add_row("memory", memory.name, f"{memory.dtype} {shape_text(memory.shape)}", ports)
+        course = f"from {start} · {memory.input} → {memory.output}"
+        made.add_row("memory", memory.name, f"{memory.dtype} {shape_text(memory.shape)}", course)
     if signature.action:
         made.add_row("action", signature.action.output, str(signature.action), "")
     if signature.period_s:

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from roadworthy.cli.app import run
+from tests.cli.conftest import POLICY_FILE, roadworthy
+
+
+def test_export_shows_signature_certificate_and_the_next_command(workshop: Path) -> None:
+    result = roadworthy(
+        "export", "my_policy.py:actor", "--input", "obs=4", "-o", "shown", cwd=workshop
+    )
+    assert result.code == 0, result.err
+    assert "float32 (batch, 4)" in result.out
+    assert "Certificate passed" in result.out
+    assert "next: roadworthy inspect shown" in result.out
+    assert (workshop / "shown" / "policy.onnx").is_file()
+
+
+def test_export_takes_memory_and_outputs_and_prints_json(workshop: Path) -> None:
+    result = roadworthy(
+        "export", "my_policy.py:recurrent", "--input", "obs=4", "--memory", "h=hidden",
+        "--output", "actions", "--output", "-", "--opset", "18", "-o", "gru", "--json",
+        cwd=workshop,
+    )  # fmt: skip
+    assert result.code == 0, result.out
+    data = result.json()
+    assert [port["name"] for port in data["signature"]["outputs"]] == ["actions"]
+    assert [memory["name"] for memory in data["signature"]["memory"]] == ["h"]
+    assert data["certificate"]["passed"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["my_polcy.py:actor", "--input", "obs=4"], "did you mean 'my_policy.py'?"),
+        (["my_policy.py:actr", "--input", "obs=4"], "did you mean 'actor'?"),
+        (["my_policy.py", "--input", "obs=4"], "with NAME one of actor, cartpole, recurrent"),
+        (["my_policy.py:actor"], "--input obs=48 (the shape of one row)"),
+        (["my_policy.py:actor", "--input", "obs=5"], "forward raised RuntimeError"),
+        (["my_policy.py:actor", "--input", "obs"], "cannot read --input 'obs'"),
+        (["my_policy.py:actor", "--input", "obs=float33:4"], "cannot read --input"),
+        (["my_policy.py:actor", "--input", "obs=4", "--memory", "h"], "cannot read --memory 'h'"),
+        (["my_policy.py:actor", "--input", "obs=4", "--opset", "11"], "opset 11 is not supported"),
+        (["my_policy.py:number", "--input", "obs=4"], "expected a torch.nn.Module, got int"),
+        (["my_policy.py:broken"], "RuntimeError: no such checkpoint"),
+        (["my_policy.py:cartpole", "--input", "obs=4"], "a Source already says this"),
+        (["no.such.module:actor", "--input", "obs=4"], "No module named 'no'"),
+        (["my_policy.py:recurrent", "--input", "obs=4", "--output", "a", "--output", "b"],
+         "memory={'hidden': 'hidden'}"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_explained_and_leaves_nothing(
+    workshop: Path,
+    words: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(workshop)
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit) as stopped:
+        run(["export", *words, "-o", "mistake"])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (workshop / "mistake").exists()
+
+
+def test_a_folder_with_other_files_is_left_alone(workshop: Path) -> None:
+    (workshop / "thesis").mkdir(exist_ok=True)
+    (workshop / "thesis" / "chapter.txt").write_text("years of work")
+    result = roadworthy("export", "my_policy.py:cartpole", "-o", "thesis", cwd=workshop)
+    assert result.code == 2
+    assert "chapter.txt" in result.err
+    assert (workshop / "thesis" / "chapter.txt").read_text() == "years of work"
+
+
+def test_an_error_with_json_is_json(workshop: Path) -> None:
+    result = roadworthy("export", "my_policy.py:actor", "-o", "x", "--json", cwd=workshop)
+    assert result.code == 2
+    assert result.json()["error"][0]["code"] == "RW001"
+
+
+def test_a_failed_certificate_exits_with_one_unless_it_is_waived(tmp_path: Path) -> None:
+    (tmp_path / "mixing.py").write_text(
+        "import torch\n"
+        "class Mixing(torch.nn.Module):\n"
+        "    def forward(self, obs):\n"
+        "        return obs - obs.mean(0)\n"
+        "actor = Mixing()\n"
+    )
+    words = ["export", "mixing.py:actor", "--input", "obs=3", "-o", "mixing"]
+    refused = roadworthy(*words, cwd=tmp_path)
+    assert refused.code == 1
+    assert "RW300 batch: actions" in refused.err
+    assert not (tmp_path / "mixing").exists()
+    waived = roadworthy(*words, "--allow-uncertified", cwd=tmp_path)
+    assert waived.code == 0
+    assert "Certificate FAILED" in waived.out
+    assert "WAIVED" in roadworthy("inspect", "mixing", cwd=tmp_path).out
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "my_policy.py").write_text(POLICY_FILE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "roadworthy", "export", "my_policy.py:cartpole", "-o", "cut"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".cut.partial-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    left = [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"]
+    assert left == ["my_policy.py"]
