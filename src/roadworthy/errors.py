@@ -13,7 +13,6 @@ RoadworthyError              every error a user is meant to see; carries one or 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -105,6 +104,8 @@ def need(module: str, *, extra: str) -> ModuleType:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence that names the closest known name, or lists the known ones."""
+    import difflib  # only where something went wrong: a robot starts without it
+
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
     if close:

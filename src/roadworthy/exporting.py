@@ -10,14 +10,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
-from roadworthy.capture.record import record
+from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
-from roadworthy.errors import UsageError
+from roadworthy.errors import ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
+from roadworthy.spec import sealing
 from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
 from roadworthy.verification.certificate import Certificate
 from roadworthy.verification.verify import examine
@@ -32,6 +36,10 @@ class ExportOptions:
     seed: int = 0
     allow_uncertified: bool = False
     progress: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"seed must be 0 or more, got {self.seed}")
 
 
 def export(
@@ -51,7 +59,7 @@ def export(
     `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
     """
     options = options or ExportOptions()
-    bundles.refuse_foreign(Path(folder))
+    sealing.refuse_foreign(Path(folder))
     if isinstance(source, Source):
         if example is not None or memory or normalizer or outputs or action:
             raise UsageError("a Source already says this", hint="put every option into the Source")
@@ -75,24 +83,50 @@ def export(
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
-    target = Path(folder)
     say("capturing the module")
-    program = capture(source)
-    with bundles.new_bundle(target) as partial:
+    return write_bundle(capture(source), ModuleSubject(source), folder, options)
+
+
+def write_bundle(
+    program: Program,
+    subject: Subject,
+    folder: str | os.PathLike[str],
+    options: ExportOptions,
+) -> Bundle:
+    """The certified bundle of a program, compared with what it was captured from."""
+    say = options.progress or (lambda stage: None)
+    target = Path(folder)
+    with sealing.new_bundle(target) as partial:
         say("writing ONNX")
         backend = OnnxBackend(opset=options.opset, ir_version=options.ir_version)
         backend.lower(program, partial)
         say("recording the original")
-        trace = record(source, program.signature, seed=options.seed)
+        trace = record(subject, program.signature, seed=options.seed)
+        _refuse_never_finite(trace)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
-        bundles.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=False))
-        certificate = _certify(partial, source, options)
+        sealing.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=False))
+        certificate = _certify(partial, subject, options)
         if not certificate.passed:
             if not options.allow_uncertified:
                 certificate.raise_if_failed()
-            bundles.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=True))
-        bundles.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
+            sealing.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=True))
+        sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
     return Bundle.open(target)
+
+
+def _refuse_never_finite(trace: Trace) -> None:
+    """NaN equals NaN, so a policy that diverged in training would pass every comparison."""
+    broken = [
+        name
+        for name, values in trace.outputs.items()
+        if values.dtype.kind == "f" and not np.isfinite(values).any()
+    ]
+    if broken:
+        raise ExportError(
+            f"the original never gives a finite value for {', '.join(broken)}",
+            code="RW115",
+            hint="look at the weights: a training that diverged leaves NaN",
+        )
 
 
 def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[str, Any]:
@@ -114,7 +148,7 @@ def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[
     }
 
 
-def _certify(partial: Path, source: Source, options: ExportOptions) -> Certificate:
+def _certify(partial: Path, subject: Subject, options: ExportOptions) -> Certificate:
     """The certificate of the very bytes that are about to be published."""
-    unsealed = bundles.unsealed(partial)
-    return examine(unsealed, against=source, seed=options.seed, progress=options.progress)
+    unsealed = sealing.unsealed(partial)
+    return examine(unsealed, against=subject, seed=options.seed, progress=options.progress)

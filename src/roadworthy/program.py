@@ -17,11 +17,13 @@ class Program:
 
     The graph takes the inputs and then the memory, in the order of the signature, and returns
     the outputs and then the memory. `recipe` says how the graph was composed around the
-    caller's module, so that the module can be compared with the artifact later.
+    caller's module, so that the module can be compared with the artifact later. `substep` is the
+    graph for the ticks between two decisions, where the signature has a clock.
     """
 
     signature: Signature
     graph: torch.export.ExportedProgram
     recipe: dict[str, Any]
     source_name: str
-    files: dict[str, bytes] = field(default_factory=dict)
+    substep: torch.export.ExportedProgram | None = None
+    metadata: dict[str, str] = field(default_factory=dict)

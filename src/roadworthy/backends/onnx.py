@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
@@ -46,9 +47,14 @@ class OnnxBackend:
                 )
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
-        model = _converted(program, self.opset)
+        model = _converted(program.graph, self.opset)
         _name_ports(model, program.signature)
+        if program.substep is not None:
+            between = _converted(program.substep, self.opset)
+            _name_ports(between, program.signature)
+            model = two_rates(model, between, program.signature)
         _strip(model)
+        model.metadata_props.update(program.metadata)
         model.ir_version = self.ir_version
         model.metadata_props[SIGNATURE_KEY] = json.dumps(
             program.signature.to_json(), allow_nan=False
@@ -81,11 +87,11 @@ class OnnxBackend:
 BACKEND = OnnxBackend
 
 
-def _converted(program: Program, opset: int) -> ir.Model:
+def _converted(graph: torch.export.ExportedProgram, opset: int) -> ir.Model:
     try:
         with quiet():
             exported = torch.onnx.export(
-                _prepared(program.graph, opset), dynamo=True, opset_version=opset, verbose=False
+                _prepared(graph, opset), dynamo=True, opset_version=opset, verbose=False
             )
     except Exception as error:  # torch.onnx raises what it likes
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

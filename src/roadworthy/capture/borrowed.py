@@ -17,7 +17,7 @@ def borrowed(source: Source) -> Iterator[None]:
     """The module and its normalisers on the CPU and in evaluation mode, until the block ends."""
     modules = [source.module, *_modules(source)]
     _refuse_lazy(source.module)
-    with preserved(*modules), _one_thread():
+    with preserved(*modules), one_thread():
         for module in modules:
             module.eval()
             for _, value in walk(module):
@@ -27,7 +27,7 @@ def borrowed(source: Source) -> Iterator[None]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Policies are small: on a busy machine a second thread makes a step 100 times slower."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -53,6 +53,6 @@ def _graph(study: Study) -> torch.export.ExportedProgram:
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
     except Exception as error:  # torch.export raises what it likes, user errors included
-        raise capture_failure(error, study.source) from error
+        raise capture_failure(error, type(study.source.module).__name__) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

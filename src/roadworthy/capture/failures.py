@@ -41,7 +41,7 @@ def explained(source: Source, rows: int | None = None) -> Iterator[None]:
                 f"forward runs on the example, but with {rows} rows it raised "
                 f"{type(error).__name__}: {_first_line(error)}",
                 where=user_line(error) or type(source.module).__name__,
-                hint=_READ_SIZES,
+                hint=f"the example's first axis must be the batch axis; {_READ_SIZES}",
             ) from error
         raise ExportError(
             f"forward raised {type(error).__name__}: {_first_line(error)}",
@@ -51,10 +51,10 @@ def explained(source: Source, rows: int | None = None) -> Iterator[None]:
         ) from error
 
 
-def capture_failure(error: Exception, source: Source) -> ExportError:
-    """The finding for what torch.export raised."""
+def capture_failure(error: Exception, name: str) -> ExportError:
+    """The finding for what torch.export raised about the module or environment called `name`."""
     text = str(error)
-    where = user_line(error) or _quoted_line(text) or type(source.module).__name__
+    where = user_line(error) or _quoted_line(text) or name
     if match := _SPECIALISED.search(text):
         return BatchSpecialised(
             f"the module works for one batch size only: it was traced with {match[1]} rows "
@@ -90,7 +90,7 @@ def capture_failure(error: Exception, source: Source) -> ExportError:
             hint="write the line with torch operations",
         )
     return ExportError(
-        f"torch.export cannot capture the module: {_first_line(error)}",
+        f"torch.export cannot capture it: {_first_line(error)}",
         code="RW104",
         where=where,
         hint="the line above is the first that could not be captured",

@@ -34,12 +34,7 @@ def attribute(module: torch.nn.Module, path: str) -> Any:
     """The value at a dotted path below `module`, or an error that names the nearest attribute."""
     owner, name = _owner(module, path)
     if not hasattr(owner, name):
-        known = [*vars(owner), *(dict(owner.named_buffers(recurse=False)))]
-        raise UsageError(
-            f"{type(module).__name__} has no attribute {path!r}",
-            where="memory",
-            hint=did_you_mean(name, [key for key in known if not key.startswith("_")] or known),
-        )
+        raise _no_attribute(module, path, owner, name)
     return getattr(owner, name)
 
 
@@ -52,16 +47,30 @@ def _owner(module: torch.nn.Module, path: str) -> tuple[Any, str]:
     *parents, name = path.split(".")
     owner: Any = module
     for parent in parents:
-        owner = owner[int(parent)] if parent.isdigit() else getattr(owner, parent, None)
-        if owner is None:
-            raise UsageError(f"{type(module).__name__} has no attribute {path!r}", where="memory")
+        below = owner[int(parent)] if parent.isdigit() else getattr(owner, parent, None)
+        if below is None:
+            raise _no_attribute(module, path, owner, parent)
+        owner = below
     return owner, name
+
+
+def _no_attribute(module: torch.nn.Module, path: str, owner: Any, name: str) -> UsageError:
+    known = [*vars(owner)]
+    if isinstance(owner, torch.nn.Module):
+        known += [*dict(owner.named_buffers(recurse=False)), *dict(owner.named_children())]
+    public = [key for key in known if not key.startswith("_")]
+    return UsageError(
+        f"{type(module).__name__} has no attribute {path!r}",
+        where="memory",
+        hint=did_you_mean(name, public or known),
+    )
 
 
 def slot(name: str, path: str | None, value: Any) -> Slot:
     """The slot for one entry of `memory=`, whose value nests as `value` does."""
     layout = layout_of(name, value)
-    for port, leaf in unpack(layout, value).items():
+    leaves = {name: value} if isinstance(value, list) else unpack(layout, value)
+    for port, leaf in leaves.items():
         if not isinstance(leaf, torch.Tensor):
             raise UsageError(
                 f"memory holds a {type(leaf).__name__}, expected a tensor",
@@ -76,6 +85,12 @@ def attribute_start(declared: Attribute, name: str, held: Any, made: Any) -> Any
     layout = layout_of(name, made)
     tensors = {port: leaf.detach().to("cpu") for port, leaf in unpack(layout, made).items()}
     if declared.initial is None or isinstance(declared.initial, str):
+        if declared.initial not in (None, "current"):
+            raise UsageError(
+                f"initial={declared.initial!r} says nothing",
+                where=declared.path,
+                hint="a number, a tensor, or 'current' for what the attribute holds now",
+            )
         if declared.initial == "current" and held is not None:
             return {port: leaf.clone() for port, leaf in tensors.items()}
         if held is not None and any(leaf.any() for leaf in tensors.values()):

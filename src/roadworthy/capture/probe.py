@@ -13,7 +13,7 @@ from roadworthy.capture.compose import Composed, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import changed, preserved, values
-from roadworthy.errors import ExportError, Finding
+from roadworthy.errors import ExportError, Finding, UsageError
 
 # Two policies that agree to this are the same; hidden state and randomness move far more.
 CLOSE = 1e-4
@@ -65,9 +65,14 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
     """Where each memory has its batch axis: the way in which three rows equal each row alone."""
     three = resized(example, {name: {0: 3} for name in example})
     alone = [{name: tensor[i : i + 1] for name, tensor in three.items()} for i in range(3)]
+    differing: UsageError | None = None
     for axes in axes_to_try(initial):
         try:
             rows = {name: one_row(name, value, axes[name]) for name, value in initial.items()}
+        except UsageError as error:
+            differing = error
+            continue
+        try:
             together = run(step, three, expanded(rows, axes, 3))
             singles = [run(step, one, expanded(rows, axes, 1)) for one in alone]
         except Exception:  # a wrong axis fails in whatever way the user's code fails
@@ -76,6 +81,8 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
             step, together, singles, axes
         ):
             return axes
+    if differing is not None:
+        raise differing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
     raise ExportError(
         f"no axis of the memory is the batch: {shapes}",
@@ -88,13 +95,16 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
 def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
     """An error if the same inputs give different outputs."""
     results = []
-    for seed in (1, 2):
+    for seed in (1, 1, 2):
         with preserved(step.composed.module):
             torch.manual_seed(seed)
             np.random.seed(seed)  # modules that draw use the global generator
             random.seed(seed)
             results.append(run(step, inputs, memory))
-    if not _close(*results):
+    first, again, other = results
+    if not _close(first, again):
+        raise _unseen(step.composed.module)
+    if not _close(first, other):
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
             code="RW111",
@@ -117,13 +127,16 @@ def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
     if _close(tuple(later.values()), tuple(first.values())):
         return
     found = [_hidden(module, path, before.get(path)) for path in touched]
-    unseen = ExportError(
+    raise ExportError(findings=found) if found else _unseen(module)
+
+
+def _unseen(module: torch.nn.Module) -> ExportError:
+    return ExportError(
         "the same inputs gave other outputs after a call, by a way that cannot be seen",
         code="RW112",
         where=type(module).__name__,
         hint="keep state in tensor attributes, declare it with memory=…, draw no random numbers",
     )
-    raise ExportError(findings=found) if found else unseen
 
 
 def native(composed: Composed, inputs: Tensors, memory: Tensors) -> Tensors:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -88,21 +90,62 @@ class Original:
         self._memory = {name: value for name, value in fresh.items() if name not in inside}
 
 
-@contextmanager
-def original(source: Source, signature: Signature, *, rows: int) -> Iterator[Original]:
-    """The original with `rows` rows; its module comes back as it was when the block ends."""
-    with borrowed(source):
-        yield Original(source, signature, rows)
+class Subject(Protocol):
+    """What an artifact is made from and compared with: a module, or a whole environment."""
+
+    @property
+    def rows(self) -> int | None:
+        """The one number of rows it can be stepped with; None where any will do."""
+
+    def draw(
+        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+    ) -> dict[str, Array]:
+        """Input values worth trying: port name → (steps, *shape)."""
+
+    def original(self, signature: Signature, *, rows: int) -> AbstractContextManager[Steps]:
+        """The live thing, ready to step; it comes back as it was when the block ends."""
 
 
-def record(source: Source, signature: Signature, *, seed: int) -> Trace:
+class Steps(Protocol):
+    """A live original: reset it, step it, look at its memory."""
+
+    def reset(self, mask: Array | None = None) -> None: ...
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
+
+    @property
+    def memory(self) -> dict[str, Array]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleSubject:
+    """A module, as its source describes it."""
+
+    source: Source
+
+    @property
+    def rows(self) -> int | None:
+        return self.source.batch
+
+    def draw(
+        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+    ) -> dict[str, Array]:
+        return draw(signature, rng, steps=steps, rows=rows)
+
+    @contextmanager
+    def original(self, signature: Signature, *, rows: int) -> Iterator[Original]:
+        with borrowed(self.source):
+            yield Original(self.source, signature, rows)
+
+
+def record(subject: Subject, signature: Signature, *, seed: int) -> Trace:
     """Golden steps of the original: several episodes, resets in the middle, extreme values."""
     rng = np.random.default_rng(seed)
-    rows = source.batch or TRACE_ROWS
-    inputs = draw(signature, rng, steps=TRACE_STEPS, rows=rows)
+    rows = subject.rows or TRACE_ROWS
+    inputs = subject.draw(signature, rng, steps=TRACE_STEPS, rows=rows)
     resets = draw_resets(signature, rng, steps=TRACE_STEPS, rows=rows)
     outputs: dict[str, list[Array]] = {port.name: [] for port in signature.outputs}
-    with original(source, signature, rows=rows) as live:
+    with subject.original(signature, rows=rows) as live:
         for step in range(TRACE_STEPS):
             if resets[step].any():
                 live.reset(resets[step])

@@ -81,12 +81,22 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple, deque)):
         for index, each in enumerate(value):
             yield f"{path}[{index}]", each
-    elif isinstance(value, _NEVER_ENTERED):
-        return
-    elif isinstance(getattr(value, "__dict__", None), dict):
-        for key, each in vars(value).items():
-            # A parameter's path is the one a user would type: `net.0.weight`.
-            yield (path if key in _MODULE_INTERNALS else f"{dot}{key}"), each
+    elif not isinstance(value, _NEVER_ENTERED):
+        for key in _slots(value):
+            yield f"{dot}{key}", getattr(value, key)
+        if isinstance(getattr(value, "__dict__", None), dict):
+            for key, each in vars(value).items():
+                # A parameter's path is the one a user would type: `net.0.weight`.
+                yield (path if key in _MODULE_INTERNALS else f"{dot}{key}"), each
+
+
+def _slots(value: object) -> list[str]:
+    """The attributes that an object keeps outside of its `__dict__`."""
+    names: list[str] = []
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else slots
+    return [name for name in names if hasattr(value, name)]
 
 
 def _keep(value: Any) -> list[Callable[[], None]]:
@@ -111,9 +121,15 @@ def _keep(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, random.Random):
         python_state = value.getstate()
         return [lambda: value.setstate(python_state)]
-    if not isinstance(value, _NEVER_ENTERED) and isinstance(getattr(value, "__dict__", None), dict):
-        return [_keep_mapping(vars(value))]
-    return []
+    if isinstance(value, set):
+        members = set(value)
+        return [lambda: _refill_set(value, members)]
+    if isinstance(value, _NEVER_ENTERED):
+        return []
+    kept = [_keep_slot(value, name) for name in _slots(value)]
+    if isinstance(getattr(value, "__dict__", None), dict):
+        kept.append(_keep_mapping(vars(value)))
+    return kept
 
 
 def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
@@ -152,6 +168,17 @@ def _keep_mapping(mapping: MutableMapping[Any, Any]) -> Callable[[], None]:
 def _refill(container: list[Any] | deque[Any], items: list[Any]) -> None:
     container.clear()
     container.extend(items)
+
+
+def _refill_set(container: set[Any], members: set[Any]) -> None:
+    container.clear()
+    container.update(members)
+
+
+def _keep_slot(owner: object, name: str) -> Callable[[], None]:
+    value = getattr(owner, name)
+    # Past the __setattr__ of a frozen dataclass: what is put back was there before.
+    return lambda: object.__setattr__(owner, name, value)
 
 
 def _keep_random_state() -> Callable[[], None]:

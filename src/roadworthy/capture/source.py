@@ -121,6 +121,11 @@ class Source:
         if isinstance(self.example, Mapping):
             if not self.example:
                 raise UsageError("the example is empty", hint="example={'obs': obs}")
+            for name in self.example:
+                if not isinstance(name, str):
+                    raise UsageError(
+                        f"the example names an input {name!r}", hint="example={'obs': obs}"
+                    )
             return dict(self.example)
         parameters = forward_parameters(self.module)
         return {parameters[0] if parameters else "obs": self.example}

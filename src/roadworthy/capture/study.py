@@ -68,6 +68,13 @@ class Study:
     def _memory_slots(self) -> tuple[tuple[Slot, ...], Tensors]:
         """The declared memories, and where each of their ports starts."""
         module, declared = self.source.module, self.source.memory
+        for name in declared:
+            if name in self.source.example:
+                raise UsageError(
+                    f"{name!r} is an input of the example and a memory at once",
+                    where="memory",
+                    hint="leave it out of the example: memory is fed back by the policy itself",
+                )
         slots = {n: slot(n, None, v) for n, v in declared.items() if not isinstance(v, Attribute)}
         initial: Tensors = {}
         for name, each in slots.items():
@@ -78,6 +85,9 @@ class Study:
         for name, place in kept.items():
             slots[name] = slot(name, place.path, made[name])
             initial |= remembered.attribute_start(place, name, held[name], made[name])
+        for port, value in initial.items():
+            if not value.isfinite().all():
+                raise UsageError("the initial value is not finite", code="RW024", where=port)
         return tuple(slots[name] for name in declared), initial
 
     def _after_one_call(
@@ -97,6 +107,11 @@ class Study:
             raise UsageError(
                 "the example has no batch axis", where=scalars[0], hint="pass obs[None]"
             )
+        for name, tensor in example.items():
+            if tensor.numel() == 0:
+                raise UsageError(
+                    f"the example has no values: its shape is {tuple(tensor.shape)}", where=name
+                )
         for mask in self.source.masks:
             if mask not in example:
                 example[mask] = self._mask(example)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from roadworthy.errors import BundleError
+from roadworthy.errors import BundleError, UsageError
 from roadworthy.spec.port import Array
 
 
@@ -23,6 +23,8 @@ class OnnxEngine:
     def __init__(self, model: bytes, *, threads: int = 1) -> None:
         import onnxruntime
 
+        if threads < 1:
+            raise UsageError(f"threads must be at least 1, got {threads}")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1

@@ -20,8 +20,18 @@ class State:
         self.memory = signature.memory
         self.sides = tuple({m.name: m.fresh(rows) for m in self.memory} for _ in range(2))
         self.turn = 0
+        self.ticks = np.zeros((), dtype=np.int32)
+        self._decimation = signature.decimation if signature.clock else 1
+
+    def advance(self) -> None:
+        """One tick later; memory is on the other side."""
+        self.turn = 1 - self.turn
+        if self._decimation > 1:
+            self.ticks[...] = (self.ticks + 1) % self._decimation
 
     def reset(self, mask: Array | None = None) -> None:
+        if mask is None or mask.all():
+            self.ticks[...] = 0
         for memory in self.memory:
             current, fresh = self.sides[self.turn][memory.name], memory.fresh(self.rows)
             rows = ... if mask is None else memory.rows(mask)
@@ -45,9 +55,10 @@ class Frame:
     ) -> None:
         inputs = {port.name: _buffer(port, dims) for port in signature.inputs}
         outputs = {port.name: _buffer(port, dims) for port in signature.outputs}
+        clock = {signature.clock: state.ticks} if signature.clock else {}
         self._runs: tuple[Callable[[], None], ...] = tuple(
             engine.bind(
-                inputs | {m.input: state.sides[turn][m.name] for m in signature.memory},
+                inputs | clock | {m.input: state.sides[turn][m.name] for m in signature.memory},
                 outputs | {m.output: state.sides[1 - turn][m.name] for m in signature.memory},
             )
             for turn in (0, 1)
@@ -79,7 +90,7 @@ class Frame:
     def run(self, state: State) -> dict[str, Array]:
         self._runs[state.turn]()
         # Only a step that succeeded moves memory on.
-        state.turn = 1 - state.turn
+        state.advance()
         return {name: buffer.copy() for name, buffer in self._outputs}
 
 

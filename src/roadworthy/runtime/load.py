@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from roadworthy.errors import BundleError, did_you_mean
+from roadworthy.errors import BundleCorrupt, BundleError, RoadworthyError, did_you_mean
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import POLICY, Bundle
@@ -34,7 +34,15 @@ def load(path: str | os.PathLike[str], *, threads: int = 1) -> Policy:
             f"{place} carries no signature: Roadworthy did not write it",
             hint="export the policy with roadworthy; a foreign file says nothing of its memory",
         )
-    return Policy(Signature.from_json(json.loads(text)), engine)
+    try:
+        signature = Signature.from_json(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, RoadworthyError) as error:
+        raise BundleCorrupt(
+            "the signature inside the file is damaged",
+            where=str(place),
+            hint="copy the file again from its source, or load the bundle folder",
+        ) from error
+    return Policy(signature, engine)
 
 
 def from_bundle(bundle: Bundle, *, threads: int = 1) -> Policy:

@@ -78,6 +78,12 @@ class Policy:
                 where="reset mask",
                 hint="export with a symbolic batch to reset single rows",
             )
+        if self._state.ticks and rows.any() and not rows.all():
+            raise UsageError(
+                "the clock is the same for all rows, and this is not a tick at which they decide",
+                where="reset mask",
+                hint=f"reset single rows every {self.signature.decimation} ticks, or all of them",
+            )
         if known == self._state.rows:
             self._state.reset(rows)
 

@@ -62,7 +62,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """`(memory, inputs) → (memory, outputs)` at a fixed period, port by port."""
+    """`(memory, inputs) → (memory, outputs)` at a fixed period, port by port.
+
+    A policy of two rates has a `clock`: an int32 scalar input that counts the ticks since the
+    reset. At every `decimation`-th tick it decides anew; in between it applies what it decided.
+    """
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
@@ -70,6 +74,7 @@ class Signature:
     action: Action | None = None
     period_s: float | None = None
     decimation: int = 1
+    clock: str | None = None
 
     def __post_init__(self) -> None:
         problems = list(_problems(self))
@@ -103,6 +108,7 @@ class Signature:
             "action": self.action.to_json() if self.action else None,
             "period_s": self.period_s,
             "decimation": self.decimation,
+            "clock": self.clock,
         }
 
     @classmethod
@@ -114,6 +120,7 @@ class Signature:
             action=Action(**data["action"]) if data["action"] else None,
             period_s=data["period_s"],
             decimation=data["decimation"],
+            clock=data.get("clock"),
         )
 
     def __str__(self) -> str:
@@ -170,6 +177,7 @@ def _name_problems(signature: Signature) -> Iterator[Finding]:
             yield Finding(code="RW021", where=name, what=f"the name is used by {count} memories")
     used = Counter(
         [port.name for port in (*signature.inputs, *signature.outputs)]
+        + [name for name in (signature.clock,) if name is not None]
         + [name for each in signature.memory for name in (each.input, each.output)]
     )
     for name, count in used.items():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.capture.record import draw_resets, original
-from roadworthy.capture.source import Source
+from roadworthy.capture.record import Subject, draw_resets
+from roadworthy.errors import UsageError
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array
-from roadworthy.spec.samples import draw
 from roadworthy.verification.certificate import Check
 from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.compare import Comparison
@@ -16,26 +15,37 @@ from roadworthy.verification.compare import Comparison
 STEPS = 64
 
 
-def live(policy: Policy, source: Source, seed: int) -> Check:
-    """Fresh random steps of the artifact and of the module side by side, memory compared too."""
+def live(policy: Policy, subject: Subject, seed: int) -> Check:
+    """Fresh random steps of the artifact and of the original side by side, memory compared too."""
     comparison = Comparison()
-    sizes = (source.batch,) if source.batch else BATCH_SIZES
+    sizes = (subject.rows,) if subject.rows else BATCH_SIZES
     for rows in sizes:
         rng = np.random.default_rng(seed + 100 * rows)
-        inputs = draw(policy.signature, rng, steps=STEPS, rows=rows)
+        inputs = subject.draw(policy.signature, rng, steps=STEPS, rows=rows)
         resets = draw_resets(policy.signature, rng, steps=STEPS, rows=rows)
         policy.reset()
-        with original(source, policy.signature, rows=rows) as truth:
+        with subject.original(policy.signature, rows=rows) as truth:
             for step in range(STEPS):
                 now = {name: array[step] for name, array in inputs.items()}
                 if step and resets[step].any():
                     truth.reset(resets[step])
                     policy.reset(resets[step])
                 expected, got = truth.step(now), policy.step(now)
+                _refuse_other_ports(expected, got)
                 comparison.add(step, expected | _memory(truth.memory), got | _memory(policy.memory))
     listed = ", ".join(map(str, sizes))
     claim = f"fresh steps agree with the live module, batches of {listed}"
     return Check.of("live", claim, comparison)
+
+
+def _refuse_other_ports(expected: dict[str, Array], got: dict[str, Array]) -> None:
+    if set(expected) != set(got):
+        raise UsageError(
+            f"the live module gives {', '.join(sorted(expected))}, "
+            f"the bundle {', '.join(sorted(got))}",
+            where="against",
+            hint="compare a bundle with the module that it was exported from",
+        )
 
 
 def _memory(values: dict[str, Array]) -> dict[str, Array]:

@@ -10,6 +10,7 @@ from typing import Any
 from roadworthy.errors import UsageError, need
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
 from roadworthy.verification.certificate import Certificate
@@ -63,15 +64,35 @@ def examine(
         need("torch", extra="export")
         from roadworthy.verification.live import live
 
-        source = _source(bundle, against, normalizer)
-        done.append(live(from_bundle(bundle), source, seed))
+        done.append(live(from_bundle(bundle), _subject(bundle, against, normalizer), seed))
     return Certificate(checks=tuple(done), seed=seed)
 
 
-def _source(bundle: Bundle, against: Any, normalizer: Any) -> Any:
+def _subject(bundle: Bundle, against: Any, normalizer: Any) -> Any:
     from roadworthy.capture.recipe import source_from
+    from roadworthy.capture.record import ModuleSubject
     from roadworthy.capture.source import Source
 
-    if isinstance(against, Source):
+    if hasattr(against, "original"):
         return against
-    return source_from(against, bundle.manifest["recipe"], bundle.signature, normalizer=normalizer)
+    if isinstance(against, Source):
+        _refuse_other_source(bundle.signature, against)
+        return ModuleSubject(against)
+    recipe = bundle.manifest["recipe"]
+    if "environment" in recipe:
+        raise UsageError(
+            f"the bundle was made from the environment {recipe['environment']}",
+            hint="verify it alone, or compare it with evaluate(env, …)",
+        )
+    return ModuleSubject(source_from(against, recipe, bundle.signature, normalizer=normalizer))
+
+
+def _refuse_other_source(signature: Signature, source: Any) -> None:
+    described = [*source.tensors, *(mask for mask in source.masks if mask not in source.tensors)]
+    names = [port.name for port in signature.inputs]
+    if sorted(described) != sorted(names):
+        raise UsageError(
+            f"the Source takes {', '.join(described)}, the bundle {', '.join(names)}",
+            where="against",
+            hint="pass the Source that the bundle was exported from",
+        )

@@ -1,0 +1,93 @@
+"""Two graphs in one file: an `If` on the clock chooses between deciding and applying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from roadworthy.spec.signature import Signature
+
+
+def two_rates(step: ir.Model, substep: ir.Model, signature: Signature) -> ir.Model:
+    """The model that runs `step` when the clock is a multiple of the decimation, else `substep`.
+
+    Both have the ports of the signature. Their constants move to the outer graph.
+    """
+    assert signature.clock is not None
+    clock = ir.Value(
+        name=signature.clock, shape=ir.Shape([]), type=ir.TensorType(ir.DataType.INT32)
+    )
+    inputs = [
+        ir.Value(name=value.name, shape=value.shape, type=value.type) for value in step.graph.inputs
+    ]
+    constants: list[ir.Value] = []
+    branches = []
+    for prefix, model in (("step", step), ("substep", substep)):
+        branch, own = _branch(prefix, model.graph, inputs)
+        branches.append(branch)
+        constants += own
+    decimation = _scalar("decimation", signature.decimation)
+    zero = _scalar("zero", 0)
+    rest = ir.node("Mod", [clock, decimation])
+    decides = ir.node("Equal", [rest.outputs[0], zero])
+    rest.outputs[0].name, decides.outputs[0].name = "ticks_since_decision", "decides"
+    choice = ir.node(
+        "If",
+        [decides.outputs[0]],
+        attributes={"then_branch": branches[0], "else_branch": branches[1]},
+        num_outputs=len(step.graph.outputs),
+    )
+    for value, named in zip(choice.outputs, step.graph.outputs, strict=True):
+        value.shape, value.type = named.shape, named.type
+        value.name = str(named.name).removeprefix("step/")
+    graph = ir.Graph(
+        [clock, *inputs],
+        choice.outputs,
+        nodes=[rest, decides, choice],
+        initializers=[decimation, zero, *constants],
+        opset_imports=step.graph.opset_imports,
+        name="policy",
+    )
+    return ir.Model(graph, ir_version=step.ir_version)
+
+
+def _branch(
+    prefix: str, graph: ir.Graph, inputs: Sequence[ir.Value]
+) -> tuple[ir.Graph, list[ir.Value]]:
+    """The graph as a branch: inputs from outside, names of its own, constants apart."""
+    _own_outputs(graph)
+    for inside, outside in zip(list(graph.inputs), inputs, strict=True):
+        inside.replace_all_uses_with(outside)
+    constants = list(graph.initializers.values())
+    graph.initializers.clear()
+    for node in graph.all_nodes():
+        node.name = f"{prefix}/{node.name}"
+        for value in node.outputs:
+            value.name = f"{prefix}/{value.name}"
+    for value in constants:
+        value.name = f"{prefix}/{value.name}"
+    nodes, outputs = list(graph), list(graph.outputs)
+    graph.outputs.clear()
+    graph.inputs.clear()
+    graph.remove(nodes)
+    return ir.Graph([], outputs, nodes=nodes, name=prefix), constants
+
+
+def _own_outputs(graph: ir.Graph) -> None:
+    """An Identity for each output that some node inside reads as well: a branch returns it."""
+    for index, value in enumerate(graph.outputs):
+        if value.producer() is None:
+            node = ir.node("Identity", [value])
+            node.outputs[0].name = f"{value.name}_out"
+            node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
+            graph.append(node)
+            graph.outputs[index] = node.outputs[0]
+
+
+def _scalar(name: str, number: int) -> ir.Value:
+    tensor = ir.tensor(np.asarray(number, dtype=np.int32), name=name)
+    return ir.Value(
+        name=name, shape=ir.Shape([]), type=ir.TensorType(ir.DataType.INT32), const_value=tensor
+    )

@@ -1,0 +1,203 @@
+"""Modules that a graph could not follow are refused, with the line or the attribute to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import roadworthy as rw
+from tests.capture import refused
+from tests.capture.conftest import Refuse
+
+OBS = {"obs": torch.zeros(1, 4)}
+TENSOR_FIRST = "keep it in a tensor with a batch axis, then "
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "hint"),
+    [
+        (refused.HiddenAttribute, "hidden", "declare what persists: memory={'hidden': 'hidden'}"),
+        (
+            refused.HiddenInside,
+            "encoder.hidden",
+            "declare what persists: memory={'hidden': 'encoder.hidden'}",
+        ),
+        (refused.HiddenBuffer, "trace", "declare what persists: memory={'trace': 'trace'}"),
+        (
+            refused.HiddenCounter,
+            "calls",
+            f"{TENSOR_FIRST}declare what persists: memory={{'calls': 'calls'}}",
+        ),
+        (
+            refused.HiddenList,
+            "past[0]",
+            f"{TENSOR_FIRST}declare what persists: memory={{'past': 'past'}}",
+        ),
+    ],
+)
+def test_hidden_state_is_named(refuse: Refuse, kind: type[nn.Module], path: str, hint: str) -> None:
+    (finding,) = refuse(kind(), example=OBS)
+    assert finding == rw.Finding(
+        code="RW112",
+        where=f"{kind.__name__}.{path}",
+        what="changes at every call, and the next output depends on it",
+        hint=hint,
+    )
+
+
+def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse) -> None:
+    findings = refuse(refused.EveryTenth(), example=OBS)
+    assert [(each.code, each.where) for each in findings] == [
+        ("RW300", "replay"), ("RW300", "live"),
+    ]  # fmt: skip
+    assert all(" at step 9: expected " in each.what for each in findings)
+
+
+@pytest.mark.parametrize("kind", [refused.TorchRandom, refused.NumpyRandom])
+def test_random_outputs_are_refused(refuse: Refuse, kind: type[nn.Module]) -> None:
+    (finding,) = refuse(kind(), example=OBS)
+    assert finding == rw.Finding(
+        code="RW111",
+        where=kind.__name__,
+        what="the outputs are random: the same inputs gave different values",
+        hint="return the mean or the mode of the distribution instead of a sample",
+    )
+
+
+def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) -> None:
+    module = refused.OwnGenerator()
+    before = module.rng.get_state()[1:3]
+    (finding,) = refuse(module, example=OBS)
+    assert finding.code == "RW112"
+    assert "draw no random numbers" in finding.hint
+    assert [str(each) for each in module.rng.get_state()[1:3]] == [str(each) for each in before]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "what", "hint"),
+    [
+        (
+            refused.Branch,
+            "if obs.sum() > 0:",
+            "the code branches on the value of a tensor; a graph would freeze one side",
+            "compute both sides and choose: torch.where(condition, a, b)",
+        ),
+        (
+            refused.Float,
+            "return self.net(obs) * float(obs.max())",
+            "the value of a tensor is read as a Python number; a graph would freeze it",
+            "stay with tensors: drop .item(), float(), int() and bool()",
+        ),
+        (
+            refused.ThroughNumpy,
+            "return torch.from_numpy(np.tanh(self.net(obs).detach().numpy()))",
+            "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
+            "write the line with torch operations",
+        ),
+    ],
+)
+def test_value_that_leaves_the_graph_is_refused_at_its_line(
+    refuse: Refuse, kind: type[nn.Module], code: str, what: str, hint: str
+) -> None:
+    where = refused.line(kind, code)
+    (finding,) = refuse(kind(), example=OBS)
+    assert finding == rw.Finding(code="RW103", where=where, what=what, hint=hint)
+
+
+@pytest.mark.parametrize("kind", [refused.Item, refused.MixesRows])
+def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse, kind: type[nn.Module]) -> None:
+    (finding,) = refuse(kind(), example=OBS)
+    assert (finding.code, finding.where) == ("RW300", "batch")
+    assert "a row gives the same alone and in batches" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "other", "code"),
+    [
+        (refused.FixedView, 3, 4, "return self.net(obs).view(3, -1)"),
+        (refused.FixedConstant, 5, 3, "return self.net(obs) + torch.zeros(5, 4)"),
+        (
+            refused.FixedRow,
+            1,
+            3,
+            "return torch.cat([self.net(obs), torch.zeros(1, 2)], dim=-1)",
+        ),
+    ],
+)
+def test_fixed_number_of_rows_is_refused_at_its_line(
+    refuse: Refuse, kind: type[nn.Module], rows: int, other: int, code: str
+) -> None:
+    (finding,) = refuse(kind(), example={"obs": torch.zeros(rows, 4)})
+    assert finding.code == "RW101"
+    assert finding.where == refused.line(kind, code)
+    assert finding.what.startswith(
+        f"forward runs on the example, but with {other} rows it raised RuntimeError: "
+    )
+    assert finding.hint.endswith("or fix the size on purpose: Source(…, batch=1)")
+
+
+def test_branch_on_the_number_of_rows_is_refused(refuse: Refuse) -> None:
+    (finding,) = refuse(refused.SizeBranch(), example=OBS)
+    assert (finding.code, finding.where) == ("RW101", "SizeBranch")
+    assert finding.what.startswith("the module treats some sizes of 'batch' differently: 3 <= ")
+
+
+@pytest.mark.parametrize("kind", [refused.FixedRow, refused.SizeBranch])
+def test_fixed_number_of_rows_is_exported_on_purpose(tmp_path: Path, kind: type[nn.Module]) -> None:
+    bundle = rw.export(rw.Source(kind(), example=OBS, batch=1), tmp_path / "bundle")
+    assert bundle.signature.fixed_rows == 1
+
+
+def test_error_of_forward_is_shown_with_its_line(refuse: Refuse) -> None:
+    (finding,) = refuse(refused.Raises(), example=OBS)
+    assert finding.code == "RW102"
+    assert finding.where == refused.line(refused.Raises, "return self.net(obs[:, :2])")
+    assert finding.what.startswith("forward raised RuntimeError: mat1 and mat2 shapes cannot be")
+
+
+def test_mixed_rows_can_be_waived_and_the_waiver_is_recorded(tmp_path: Path) -> None:
+    options = rw.ExportOptions(allow_uncertified=True)
+    bundle = rw.export(refused.MixesRows(), tmp_path / "bundle", example=OBS, options=options)
+    assert bundle.manifest["waivers"] == ["uncertified"]
+    certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    assert not certificate.passed
+    assert [check.name for check in certificate.checks if not check.passed] == ["batch"]
+    assert rw.load(tmp_path / "bundle").act(torch.ones(3, 4).numpy()).shape == (3, 4)
+
+
+def test_waiver_is_recorded_only_where_it_was_needed(tmp_path: Path) -> None:
+    options = rw.ExportOptions(allow_uncertified=True)
+    bundle = rw.export(refused.Base(), tmp_path / "bundle", example=OBS, options=options)
+    assert bundle.manifest["waivers"] == []
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_scripted_module_is_refused(refuse: Refuse) -> None:
+    scripted = torch.jit.trace(nn.Linear(4, 2), torch.zeros(1, 4))
+    (finding,) = refuse(scripted, example=OBS)
+    assert finding.what == "a TorchScript module cannot be captured"
+    assert finding.hint == "pass the Python module that it was made from"
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules:UserWarning")
+def test_lazy_module_that_never_ran_is_refused(refuse: Refuse) -> None:
+    (finding,) = refuse(nn.Sequential(nn.LazyLinear(3)), example=OBS)
+    assert finding.where == "Sequential.0.weight"
+    assert finding.what == "the parameter has no size yet: its lazy module has never run"
+
+
+def test_function_is_no_module(refuse: Refuse) -> None:
+    (finding,) = refuse(lambda obs: obs, example=OBS)
+    assert finding.what == "expected a torch.nn.Module, got function"
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")
+@pytest.mark.parametrize("wrap", [torch.compile, nn.DataParallel], ids=["compile", "parallel"])
+def test_wrappers_of_training_are_taken_off(tmp_path: Path, wrap: type[nn.Module]) -> None:
+    module = refused.Base()
+    bundle = rw.export(wrap(module), tmp_path / "bundle", example=OBS)
+    assert bundle.manifest["provenance"]["source"] == "tests.capture.refused.Base"
+    rw.verify(tmp_path / "bundle", against=module).raise_if_failed()

@@ -1,0 +1,44 @@
+"""Each policy of the registry is exported once in a run, and every test shares it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import roadworthy as rw
+from tests.policies import CASES, Case
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A case, the source it was exported from, and the bundle. Do not write to the folder."""
+
+    case: Case
+    source: rw.Source
+    folder: Path
+    bundle: rw.Bundle
+
+
+@pytest.fixture(scope="session")
+def export_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Exported]:
+    """Exports a case of the registry by name, at the first call only."""
+    root = tmp_path_factory.mktemp("bundles")
+    done: dict[str, Exported] = {}
+
+    def exported(name: str) -> Exported:
+        if name not in done:
+            source = CASES[name].make()
+            folder = root / name
+            done[name] = Exported(CASES[name], source, folder, rw.export(source, folder))
+        return done[name]
+
+    return exported
+
+
+@pytest.fixture(params=CASES)
+def exported(request: pytest.FixtureRequest, export_once: Callable[[str], Exported]) -> Exported:
+    """Every policy of the registry, one after another."""
+    return export_once(request.param)

@@ -1,0 +1,91 @@
+"""Every code block and every command in the documentation runs as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text())
+
+
+def commands(page: Path) -> list[str]:
+    lines = [line for kind, text in blocks(page) if kind == "console" for line in text.splitlines()]
+    return [line.partition(" #")[0].strip() for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
+    script = "\n".join(text for kind, text in blocks(page) if kind == "python")
+    run = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", script],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    own = [line for line in commands(page) if line.startswith("roadworthy ")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command in own:
+        result = subprocess.run(
+            command, shell=True, cwd=tmp_path, capture_output=True, text=True,
+            env=os.environ | {"PATH": path},
+        )  # fmt: skip
+        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+
+
+def test_the_readme_shows_the_refusal_that_its_code_prints(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    shown = re.findall(r"```text\n(\[RW.*?)\n```", readme, re.DOTALL)
+    script = "\n".join(text for kind, text in blocks(ROOT / "README.md") if kind == "python")
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert shown
+    assert all(text in run.stdout for text in shown)
+
+
+def test_every_make_command_in_the_readme_is_a_target() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    wanted = [line.split()[1] for line in commands(ROOT / "README.md") if line.startswith("make ")]
+    assert {"demo", "test"} <= set(wanted) <= set(targets)
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"):
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_finding_code_is_documented_and_every_documented_code_exists() -> None:
+    used = {code for path in SOURCES for code in re.findall(r'"(RW\d{3})"', path.read_text())}
+    listed = set(re.findall(r"RW\d{3}", (ROOT / "docs" / "findings.md").read_text()))
+    assert used - {"RW000"} == listed
+
+
+def test_the_changelog_knows_the_version() -> None:
+    import roadworthy
+
+    assert f"## [{roadworthy.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_no_file_names_a_registry_or_a_path_of_a_machine() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    forbidden = ("--index" + "-url", "/ro" + "ot/", "/wo" + "rk/", "pypi" + ".org")
+    for name in listed.stdout.split():
+        path = ROOT / name
+        if path.suffix in {".safetensors"} or not path.is_file():
+            continue
+        text = path.read_text()
+        assert not [word for word in forbidden if word in text], name

@@ -1,0 +1,156 @@
+"""Who may import whom; and that the robot's side needs neither PyTorch nor ONNX."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Exported
+
+PACKAGE = Path(__file__).parent.parent / "src" / "roadworthy"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
+
+BASE = {"errors", "quiet"}
+RUNNING = {*BASE, "spec", "runtime", "verification"}
+EXPORTING = {*RUNNING, "program", "capture", "backends"}
+# Part → the parts it may import, besides itself.
+MAY_IMPORT = {
+    "errors": set(),
+    "quiet": set(),
+    "spec": BASE,
+    "program": {*BASE, "spec"},
+    "capture": {*BASE, "spec", "program"},
+    "runtime": {*BASE, "spec"},
+    "backends": {*BASE, "spec", "program", "runtime"},
+    "verification": {*BASE, "spec", "runtime"},
+    "exporting": EXPORTING,
+    "environment": {*EXPORTING, "exporting"},
+    "adapters": {*EXPORTING, "exporting"},
+    "demo": set(),
+    "cli": {*EXPORTING, "exporting", "environment", "adapters", "demo"},
+    "__main__": {"cli"},
+}  # fmt: skip
+# The one door through which verification reaches the live module.
+LIVE = {"verification/live.py", "verification/verify.py"}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def part(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[str]:
+    """The dotted names that the given statements import."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the direction"
+            if node.module == "roadworthy":
+                yield from (f"roadworthy.{alias.name}" for alias in node.names)
+            else:
+                yield node.module or ""
+
+
+def everywhere(path: Path) -> set[str]:
+    return set(imported(ast.walk(ast.parse(path.read_text()))))
+
+
+def at_import(path: Path) -> set[str]:
+    """What importing the module imports: nothing inside functions or `if TYPE_CHECKING`."""
+    return set(imported(ast.parse(path.read_text()).body))
+
+
+def parts_of(names: set[str]) -> set[str]:
+    return {each.split(".")[1] for each in names if each.startswith("roadworthy.")}
+
+
+def roots_of(names: set[str]) -> set[str]:
+    return {each.split(".")[0] for each in names}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_imports_point_downwards(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        assert parts_of(at_import(path)) == set()
+        assert not parts_of(everywhere(path)) & {"cli", "demo"}
+        return
+    allowed = MAY_IMPORT[part(path)] | {part(path)}
+    if name(path) in LIVE:
+        allowed = {*allowed, "capture"}
+    assert parts_of(everywhere(path)) <= allowed
+
+
+def test_every_part_has_its_place() -> None:
+    assert {part(path) for path in MODULES} - {"__init__"} <= set(MAY_IMPORT)
+
+
+def test_verification_reaches_the_live_module_only_when_asked() -> None:
+    checks = [path for path in MODULES if part(path) == "verification"]
+    reaching = [path for path in checks if "capture" in parts_of(at_import(path))]
+    assert [name(path) for path in reaching] == ["verification/live.py"]
+    assert not [p for p in checks if "roadworthy.verification.live" in at_import(p)]
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if part(p) in RUNNING and p.name != "live.py"], ids=name
+)
+def test_running_a_policy_imports_nothing_heavy(path: Path) -> None:
+    assert not roots_of(everywhere(path)) & HEAVY
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_modules_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 500
+
+
+ON_THE_ROBOT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {heavy}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+
+import numpy as np
+import roadworthy as rw
+from roadworthy.spec.samples import draw
+
+for folder in sys.argv[1:]:
+    policy = rw.load(folder)
+    inputs = draw(policy.signature, np.random.default_rng(0), steps=5, rows=1)
+    for step in range(5):
+        outputs = policy.step({{name: array[step] for name, array in inputs.items()}})
+        assert all(np.isfinite(value).all() for value in outputs.values())
+    policy.reset()
+    certificate = rw.verify(folder).raise_if_failed()
+    lone = rw.load(folder + "/policy.onnx")
+    print(lone.signature == policy.signature, certificate.passed)
+
+loaded = {{name.split(".")[0] for name in sys.modules}}
+print(sorted(loaded & {heavy}))
+"""
+
+
+def test_robot_needs_neither_pytorch_nor_onnx(
+    tmp_path: Path, export_once: Callable[[str], Exported]
+) -> None:
+    folders = [str(export_once(name).folder) for name in ("lstm", "cnn", "transformer")]
+    script = ON_THE_ROBOT.format(heavy=HEAVY)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, *folders],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["True True"] * 3 + ["[]"]
