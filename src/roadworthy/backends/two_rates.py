@@ -22,6 +22,7 @@ def two_rates(step: ir.Model, substep: ir.Model, signature: Signature) -> ir.Mod
     inputs = [
         ir.Value(name=value.name, shape=value.shape, type=value.type) for value in step.graph.inputs
     ]
+    outputs = [(str(value.name), value.shape, value.type) for value in step.graph.outputs]
     constants: list[ir.Value] = []
     branches = []
     for prefix, model in (("step", step), ("substep", substep)):
@@ -37,11 +38,10 @@ def two_rates(step: ir.Model, substep: ir.Model, signature: Signature) -> ir.Mod
         "If",
         [decides.outputs[0]],
         attributes={"then_branch": branches[0], "else_branch": branches[1]},
-        num_outputs=len(step.graph.outputs),
+        num_outputs=len(outputs),
     )
-    for value, named in zip(choice.outputs, step.graph.outputs, strict=True):
-        value.shape, value.type = named.shape, named.type
-        value.name = str(named.name).removeprefix("step/")
+    for value, (name, shape, kind) in zip(choice.outputs, outputs, strict=True):
+        value.name, value.shape, value.type = name, shape, kind
     graph = ir.Graph(
         [clock, *inputs],
         choice.outputs,

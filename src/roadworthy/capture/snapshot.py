@@ -85,9 +85,10 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         for key in _slots(value):
             yield f"{dot}{key}", getattr(value, key)
         if isinstance(getattr(value, "__dict__", None), dict):
+            # A parameter's path is the one a user would type: `net.0.weight`.
+            skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
             for key, each in vars(value).items():
-                # A parameter's path is the one a user would type: `net.0.weight`.
-                yield (path if key in _MODULE_INTERNALS else f"{dot}{key}"), each
+                yield (path if key in skipped else f"{dot}{key}"), each
 
 
 def _slots(value: object) -> list[str]:
