@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -22,6 +22,7 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python benchmarks/environment.py
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roadworthy.cli.app import run
-from tests.cli.conftest import POLICY_FILE, roadworthy
+from tests.cli.conftest import roadworthy
 
 
 def test_export_shows_signature_certificate_and_the_next_command(workshop: Path) -> None:
@@ -50,6 +50,8 @@ def test_export_takes_memory_and_outputs_and_prints_json(workshop: Path) -> None
         (["my_policy.py:actor", "--input", "obs=4", "--memory", "h"], "cannot read --memory 'h'"),
         (["my_policy.py:actor", "--input", "obs=4", "--opset", "11"], "opset 11 is not supported"),
         (["my_policy.py:number", "--input", "obs=4"], "expected a torch.nn.Module, got int"),
+        (["my_policy.py:Recurrent", "--input", "obs=4"], "is a class, not a trained policy"),
+        (["cartpole/policy.onnx", "--input", "obs=4"], "cartpole/policy.onnx is no Python file"),
         (["my_policy.py:broken"], "RuntimeError: no such checkpoint"),
         (["my_policy.py:cartpole", "--input", "obs=4"], "a Source already says this"),
         (["no.such.module:actor", "--input", "obs=4"], "No module named 'no'"),
@@ -107,19 +109,35 @@ def test_a_failed_certificate_exits_with_one_unless_it_is_waived(tmp_path: Path)
     assert "WAIVED" in roadworthy("inspect", "mixing", cwd=tmp_path).out
 
 
+SLOW_POLICY = """
+import time
+import torch
+
+class Slow(torch.nn.Module):
+    def forward(self, obs):
+        time.sleep(0.05)
+        return obs * 2
+
+actor = Slow()
+"""
+
+
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "my_policy.py").write_text(POLICY_FILE)
+    (tmp_path / "slow.py").write_text(SLOW_POLICY)
     process = subprocess.Popen(
-        [sys.executable, "-m", "roadworthy", "export", "my_policy.py:cartpole", "-o", "cut"],
+        [sys.executable, "-m", "roadworthy", "export", "slow.py:actor", "--input", "obs=3",
+         "-o", "cut"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".cut.partial-*")) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 120
+    # The file is there, and 256 slow steps of the original are being recorded.
+    while not list(tmp_path.glob(".cut.partial-*/policy.onnx")) and time.monotonic() < deadline:
         time.sleep(0.01)
+    time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted" in err
+    assert "interrupted; nothing was left behind" in err
     assert "Traceback" not in err
     left = [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"]
-    assert left == ["my_policy.py"]
+    assert left == ["slow.py"]

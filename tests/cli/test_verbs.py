@@ -9,6 +9,48 @@ import pytest
 
 from tests.cli.conftest import roadworthy
 
+SPACES = """
+import gymnasium as gym
+import numpy as np
+
+class Env(gym.Env):
+    def __init__(self, seen=np.float32, count=2):
+        self.observation_space = gym.spaces.Box(0, 1, (4,), seen)
+        self.action_space = gym.spaces.Discrete(count)
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(4, self.observation_space.dtype), {}
+
+    def step(self, action):
+        return np.zeros(4, np.float32), float(action), True, False, {}
+
+class Raising(Env):
+    def step(self, action):
+        raise RuntimeError("the simulator is not there")
+
+def two_actions():
+    return Env(count=1)
+
+def bytes_seen():
+    return Env(seen=np.uint8)
+
+def raises():
+    return Raising()
+
+def codes():
+    return Env(count=8)
+
+def coded():
+    import torch, roadworthy as rw
+    return rw.Source(torch.nn.Linear(4, 2), example={"obs": torch.zeros(1, 4)},
+                     action=rw.Argmax(table=(5, 7)))
+
+def pushing():
+    import torch, roadworthy as rw
+    return rw.Source(torch.nn.Linear(3, 1), example={"obs": torch.zeros(1, 3)},
+                     action=rw.Clip(low=-50.0, high=50.0))
+"""
+
 VERBS = ("export", "verify", "run", "inspect", "bench", "demo")
 
 
@@ -114,16 +156,52 @@ def test_run_takes_an_environment_from_a_file(workshop: Path) -> None:
     [
         ("CartPol-v1", "no environment 'CartPol-v1'"),
         ("Pendulum-v1", "the policy takes rows of (4,), the environment observes (3,)"),
+        ("spaces.py:two_actions", "the policy chooses among 2 actions, the environment has 1"),
+        ("spaces.py:bytes_seen", "the policy takes float32, the environment observes uint8"),
+        ("spaces.py:raises", "RuntimeError: the simulator is not there"),
         ("no_such_module:Env-v0", "no_such_module"),
     ],
 )
 def test_run_refuses_an_environment_that_does_not_fit(
     workshop: Path, env: str, message: str
 ) -> None:
+    (workshop / "spaces.py").write_text(SPACES)
     result = roadworthy("run", "cartpole", "--env", env, cwd=workshop, columns=300)
     assert result.code == 2
     assert message in result.err
     assert "Traceback" not in result.err
+
+
+def test_run_plays_the_codes_of_the_table_and_knows_the_bounds(workshop: Path) -> None:
+    (workshop / "spaces.py").write_text(SPACES)
+    for name in ("coded", "pushing"):
+        made = roadworthy("export", f"spaces.py:{name}", "-o", name, cwd=workshop)
+        assert made.code == 0, made.err
+    played = roadworthy("run", "coded", "--env", "spaces.py:codes", "--json", cwd=workshop)
+    assert set(played.json()["returns"]) <= {5.0, 7.0}
+    wide = roadworthy("run", "pushing", "--env", "Pendulum-v1", cwd=workshop, columns=300)
+    assert wide.code == 2
+    assert "the policy gives continuous in [-50.0, 50.0], the environment takes [-2, 2]" in wide.err
+
+
+def test_what_a_file_prints_or_how_it_quits_does_not_disturb_the_result(workshop: Path) -> None:
+    (workshop / "chatty.py").write_text("print('loading')\nfrom my_policy import cartpole\n")
+    words = ["export", "chatty.py:cartpole", "-o", "chatty", "--json"]
+    assert roadworthy(*words, cwd=workshop).json()["certificate"]["passed"] is True
+    (workshop / "quits.py").write_text("import sys\nsys.exit(3)\n")
+    result = roadworthy("export", "quits.py:actor", "-o", "x", cwd=workshop)
+    assert result.code == 2
+    assert "quits.py:2: SystemExit: 3" in result.err
+
+
+def test_a_place_that_cannot_be_written_is_a_usage_error(workshop: Path) -> None:
+    result = roadworthy("export", "my_policy.py:cartpole", "-o", "/proc/x", cwd=workshop)
+    assert result.code == 2
+    assert "Traceback" not in result.err
+
+
+def test_the_version_is_shown(tmp_path: Path) -> None:
+    assert roadworthy("--version", cwd=tmp_path).out.startswith("roadworthy 0.")
 
 
 def test_run_asks_for_argmax_where_the_policy_gives_logits(workshop: Path) -> None:
@@ -178,8 +256,9 @@ def test_the_demo_plays_the_same_actions_and_shows_what_forgetting_costs(tmp_pat
     data = roadworthy("demo", "--episodes", "3", "--json", cwd=tmp_path).json()
     torch_row, bundle_row, forgetful = data["rows"]
     assert torch_row["returns"] == bundle_row["returns"] == [500.0] * 3
-    assert bundle_row["equal"] == bundle_row["actions"] == 1500
+    assert bundle_row["equal"] == torch_row["equal"] == 1500
     assert max(forgetful["returns"]) < 100
+    assert forgetful["equal"] < 1300
     assert data["certificate"]["passed"] is True
     assert (tmp_path / "demo-bundle" / "SHA256SUMS").is_file()
 

@@ -161,6 +161,10 @@ def draw_resets(signature: Signature, rng: np.random.Generator, *, steps: int, r
     resets: Array = rng.random((steps, rows)) < 1 / EPISODE_STEPS
     resets[0] = True
     resets[steps // 2] = True
+    if signature.clock and not signature.fixed_rows:
+        # The clock is the same for all rows: single rows are reset only when all decide.
+        decides = np.arange(steps) % signature.decimation == 0
+        resets &= decides[:, None]
     # Where the number of rows is fixed they are reset together.
     return (
         resets.any(axis=1, keepdims=True).repeat(rows, axis=1) if signature.fixed_rows else resets

@@ -119,11 +119,17 @@ class Study:
 
     def _mask(self, example: Tensors) -> torch.Tensor:
         """An example for a mask that only the action steps read: as wide as the logits."""
+        return torch.ones(self._logits(example).shape, dtype=torch.bool)
+
+    def _choices(self) -> int:
+        return int(self._logits(self.example).shape[-1])
+
+    def _logits(self, example: Tensors) -> torch.Tensor:
+        """What the module itself returns first, before any action step."""
         bare = dataclasses.replace(self.source, action=())
         composed = Composed(bare, self.composed.calling, self.slots)
         with preserved(self.source.module):
-            logits = next(iter(probe.native(composed, example, self._given_memory()).values()))
-        return torch.ones(logits.shape, dtype=torch.bool)
+            return next(iter(probe.native(composed, example, self._given_memory()).values()))
 
     def _given_memory(self) -> Tensors:
         """Memory that is passed as arguments; attributes are left to the module."""
@@ -163,7 +169,7 @@ class Study:
                 remembered.memory_port(name, self.memory_rows[name], self.memory_axes[name])
                 for name in self.composed.memory_names
             ),
-            action=_action(self.step.outputs[0], self.source.steps),
+            action=_action(self.step.outputs[0], self.source.steps, self._choices()),
             period_s=self.source.period_s,
         )
 
@@ -223,12 +229,12 @@ def _refuse_without_batch(outputs: tuple[Port, ...]) -> None:
         raise ExportError(findings=findings)
 
 
-def _action(output: str, steps: tuple[ActionStep, ...]) -> Action | None:
+def _action(output: str, steps: tuple[ActionStep, ...], choices: int) -> Action | None:
     if not steps:
         return None
     match steps[-1]:
         case Argmax(table=table):
-            return Action(output=output, kind="discrete", table=table)
+            return Action(output=output, kind="discrete", sizes=(choices,), table=table)
         case MultiDiscrete(sizes=sizes):
             return Action(output=output, kind="multi_discrete", sizes=sizes)
         case ScaleToBounds(low=low, high=high) | Clip(low=low, high=high):

@@ -7,19 +7,21 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+import roadworthy
 from roadworthy.cli import bench, demo, export, inspect, play, verify
 from roadworthy.cli.console import print_findings
-from roadworthy.errors import CertificateFailed, RoadworthyError
+from roadworthy.errors import CertificateFailed, RoadworthyError, UsageError
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
     name="roadworthy",
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -27,6 +29,15 @@ app = typer.Typer(
     "Start with `roadworthy demo`; then `roadworthy export my_policy.py:actor --input obs=48 "
     "-o walker`.",
 )
+
+
+@app.callback()
+def _program(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    if version:
+        sys.stdout.write(f"roadworthy {roadworthy.__version__}\n")
+        raise typer.Exit
 
 
 def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
@@ -59,9 +70,17 @@ def run(arguments: list[str] | None = None) -> None:
     try:
         app(words, prog_name="roadworthy")
     except RoadworthyError as error:
-        if "--json" in words:
-            findings = [asdict(finding) for finding in error.findings]
-            sys.stdout.write(json.dumps({"error": findings}, indent=2) + "\n")
-        else:
-            print_findings(error.findings)
+        _report(error, as_json="--json" in words)
         sys.exit(FAILED_CERTIFICATE if isinstance(error, CertificateFailed) else USAGE)
+    except OSError as error:
+        place = str(error.filename or "")
+        _report(UsageError(error.strerror or str(error), where=place), as_json="--json" in words)
+        sys.exit(USAGE)
+
+
+def _report(error: RoadworthyError, *, as_json: bool) -> None:
+    if as_json:
+        findings = [asdict(finding) for finding in error.findings]
+        sys.stdout.write(json.dumps({"error": findings}, indent=2) + "\n")
+    else:
+        print_findings(error.findings)

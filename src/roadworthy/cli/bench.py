@@ -70,6 +70,8 @@ def _print(results: dict[str, Latency], rows: int, threads: int, first_ms: float
         made.add_row(
             name, f"{latency.p50_us:.1f}", f"{latency.p99_us:.1f}", f"{latency.max_us:.0f}"
         )
+    step, run = (results[name].p50_us for name in ("Policy.step", "InferenceSession.run"))
     console = out()
     console.print(made)
+    console.print(f"a plain run takes {run / step:.2f} times as long as a step", style="dim")
     console.print(f"load to first action {first_ms:.1f} ms", style="dim")

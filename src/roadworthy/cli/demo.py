@@ -29,7 +29,6 @@ class Row:
 
     name: str
     returns: list[float]
-    actions: int
     equal: int
     step_us: float
     needs_torch: bool
@@ -68,7 +67,7 @@ def demo(
         env = "roadworthy.demo.environment:CartPoleHiddenVelocity-v0"
         console.print(f"  roadworthy inspect {folder}", style="dim")
         console.print(f"  roadworthy run {folder} --env {env}", style="dim", soft_wrap=True)
-    if rows[1].equal != rows[1].actions:
+    if (rows[1].equal, rows[1].returns) != (rows[0].equal, rows[0].returns):
         raise typer.Exit(1)
 
 
@@ -112,8 +111,11 @@ def _play(actor: RecurrentActor, policy: Policy, episodes: int, progress: Any) -
         truth = [_episode(env, eager.act, eager.reset, seed) for seed in seeds]
         progress("playing the bundle")
         played = [_episode(env, policy.act, policy.reset, seed) for seed in seeds]
+        followed = [_follow(episode, policy.act, policy.reset) for episode in truth]
         progress("playing the bundle without its memory")
-        forgetful = [_episode(env, _forgetting(policy), policy.reset, seed) for seed in seeds]
+        forgets = _forgetting(policy)
+        lost = [_episode(env, forgets, policy.reset, seed) for seed in seeds]
+        missed = [_follow(episode, forgets, policy.reset) for episode in truth]
         progress("measuring")
         obs = np.zeros(2, dtype=np.float32)
         took = interleaved({"torch": lambda: eager.act(obs), "bundle": lambda: policy.act(obs)})
@@ -121,9 +123,9 @@ def _play(actor: RecurrentActor, policy: Policy, episodes: int, progress: Any) -
         torch.set_num_threads(threads)
     us = {name: latency.p50_us for name, latency in took.items()}
     return [
-        _row("PyTorch", truth, truth, us["torch"], needs_torch=True),
-        _row("Roadworthy bundle", truth, played, us["bundle"], needs_torch=False),
-        _row("hidden state not fed back", truth, forgetful, us["bundle"], needs_torch=False),
+        _row("PyTorch", truth, [len(e) for e in truth], us["torch"], needs_torch=True),
+        _row("Roadworthy bundle", played, followed, us["bundle"], needs_torch=False),
+        _row("hidden state not fed back", lost, missed, us["bundle"], needs_torch=False),
     ]
 
 
@@ -154,33 +156,35 @@ def _forgetting(policy: Policy) -> Any:
     return act
 
 
-def _episode(env: Any, act: Any, reset: Any, seed: int) -> list[int]:
-    """The actions of one episode; each earns a reward of one."""
+Episode = list[tuple[Any, int]]
+
+
+def _episode(env: Any, act: Any, reset: Any, seed: int) -> Episode:
+    """What was observed and done in one episode; each step earns a reward of one."""
     observation, _ = env.reset(seed=seed)
     reset()
-    actions: list[int] = []
+    steps: Episode = []
     done = False
     while not done:
-        actions.append(int(act(observation)))
-        observation, _, terminated, truncated, _ = env.step(actions[-1])
+        steps.append((observation, int(act(observation))))
+        observation, _, terminated, truncated, _ = env.step(steps[-1][1])
         done = terminated or truncated
-    return actions
+    return steps
+
+
+def _follow(episode: Episode, act: Any, reset: Any) -> int:
+    """How many actions are the same when the observations are the same."""
+    reset()
+    return sum(int(act(observation)) == action for observation, action in episode)
 
 
 def _row(
-    name: str,
-    truth: list[list[int]],
-    played: list[list[int]],
-    step_us: float,
-    *,
-    needs_torch: bool,
+    name: str, played: list[Episode], equal: list[int], step_us: float, *, needs_torch: bool
 ) -> Row:
-    pairs = [zip(a, b, strict=False) for a, b in zip(truth, played, strict=True)]
     return Row(
         name=name,
-        returns=[float(len(actions)) for actions in played],
-        actions=sum(len(actions) for actions in truth),
-        equal=sum(a == b for pair in pairs for a, b in pair),
+        returns=[float(len(episode)) for episode in played],
+        equal=sum(equal),
         step_us=step_us,
         needs_torch=needs_torch,
     )
@@ -193,7 +197,7 @@ def _table(rows: list[Row], episodes: int) -> Any:
         made.add_row(
             row.name,
             f"{np.mean(row.returns):.1f}",
-            f"{row.equal} of {row.actions}",
+            f"{row.equal} of {rows[0].equal}",
             f"{row.step_us:.0f}",
             "yes" if row.needs_torch else "no",
         )

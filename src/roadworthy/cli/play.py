@@ -10,7 +10,7 @@ import typer
 
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.spaces import refuse_misfit
-from roadworthy.cli.targets import resolve
+from roadworthy.cli.targets import explained, resolve
 from roadworthy.errors import UsageError, did_you_mean, need
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
@@ -37,7 +37,8 @@ def run(
     with working(silent=as_json) as progress:
         for episode in range(episodes):
             progress(f"episode {episode + 1} of {episodes}")
-            total, steps = play(policy, made, seed=seed + episode, max_steps=max_steps)
+            with explained(env):
+                total, steps = play(policy, made, seed=seed + episode, max_steps=max_steps)
             returns.append(total)
             lengths.append(steps)
     made.close()
@@ -70,15 +71,23 @@ def make_env(name: str) -> Any:
         raise UsageError(f"no environment {name!r}: {error}") from error
 
 
+def meant(policy: Policy, action: Any) -> Any:
+    """The action as the environment takes it: a code of the table, a plain int, or an array."""
+    if np.ndim(action) or not np.issubdtype(np.asarray(action).dtype, np.integer):
+        return action
+    table = policy.signature.action.table if policy.signature.action else ()
+    codes = bool(table) and all(isinstance(each, int) for each in table)
+    return table[int(action)] if codes else int(action)
+
+
 def play(policy: Policy, env: Any, *, seed: int, max_steps: int) -> tuple[float, int]:
     """The return and the length of one episode from a fresh memory."""
     observation, _ = env.reset(seed=seed)
     policy.reset()
     total = 0.0
     for step in range(1, max_steps + 1):
-        action = policy.act(observation)
-        whole = np.ndim(action) == 0 and np.issubdtype(np.asarray(action).dtype, np.integer)
-        observation, reward, terminated, truncated, _ = env.step(int(action) if whole else action)
+        action = meant(policy, policy.act(observation))
+        observation, reward, terminated, truncated, _ = env.step(action)
         total += float(reward)
         if terminated or truncated:
             return total, step

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.port import BATCH, Port
-from roadworthy.spec.signature import Signature
+from roadworthy.spec.signature import Action, Signature
 
 
 def refuse_misfit(signature: Signature, observation: Any, action: Any) -> None:
@@ -50,12 +52,24 @@ def _shape_problem(port: Port, space: Any) -> Iterator[Finding]:
             what=f"the policy takes rows of {row}, the environment observes {tuple(space.shape)}",
             hint="is this the environment that the policy was trained in, wrappers included?",
         )  # fmt: skip
+    elif space.dtype is not None and np.dtype(space.dtype).kind != np.dtype(port.dtype).kind:
+        yield Finding(
+            code="RW001", where=port.name,
+            what=f"the policy takes {port.dtype}, the environment observes {space.dtype}",
+            hint="convert in a wrapper of the environment, or inside the exported policy",
+        )  # fmt: skip
 
 
 def _action_problems(signature: Signature, space: Any) -> Iterator[Finding]:
     port = next(p for p in signature.outputs if p.name == signature.action_output)
     count = getattr(space, "n", None)
-    if count is not None and port.dtype.startswith("float"):
+    action = signature.action
+    if count is not None and action and action.sizes and action.sizes[0] > count:
+        yield Finding(
+            code="RW001", where=port.name,
+            what=f"the policy chooses among {action.sizes[0]} actions, the environment has {count}",
+        )  # fmt: skip
+    elif count is not None and port.dtype.startswith("float"):
         yield Finding(
             code="RW001", where=port.name,
             what=f"the policy gives {port}, the environment takes one of {count} actions",
@@ -66,8 +80,23 @@ def _action_problems(signature: Signature, space: Any) -> Iterator[Finding]:
             code="RW001", where=port.name,
             what=f"the policy gives rows of {_row(port)}, the environment takes {space}",
         )  # fmt: skip
+    elif _beyond(action, space):
+        yield Finding(
+            code="RW001", where=port.name,
+            what=f"the policy gives {action}, the environment takes "
+            f"[{np.min(space.low):g}, {np.max(space.high):g}]",
+            hint="scale to the bounds of the environment: rw.ScaleToBounds(low=…, high=…)",
+        )  # fmt: skip
+
+
+def _beyond(action: Action | None, space: Any) -> bool:
+    """Whether the policy may give what the environment does not take."""
+    if action is None or action.low is None or not hasattr(space, "low"):
+        return False
+    below = np.asarray(action.low) < space.low
+    return bool(np.any(below) or np.any(np.asarray(action.high) > space.high))
 
 
 def _row(port: Port) -> tuple[Any, ...]:
-    """The shape of one row; a fixed batch of one is a row as well."""
-    return tuple(port.shape[1:] if port.shape and port.shape[0] in (BATCH, 1) else port.shape)
+    """The shape of one row."""
+    return tuple(dim for dim in port.shape if dim != BATCH)

@@ -8,7 +8,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,9 +29,14 @@ def resolve(target: str) -> Any:
     if not hasattr(module, name):
         raise UsageError(f"{place} has no {name!r}", hint=did_you_mean(name, public))
     found = getattr(module, name)
-    if isinstance(found, type) or not inspect.isroutine(found):
+    if isinstance(found, type):
+        raise UsageError(
+            f"{target} is a class, not a trained policy",
+            hint="name an instance, or a function that makes one and loads its weights",
+        )
+    if not inspect.isroutine(found):
         return found
-    with _explained(place):
+    with explained(place):
         return found()
 
 
@@ -47,7 +52,12 @@ def _is_candidate(module: ModuleType, key: str) -> bool:
 def _module(place: str) -> ModuleType:
     path = Path(place)
     if not place.endswith(".py"):
-        with _explained(place):
+        if path.is_file():
+            raise UsageError(
+                f"{place} is no Python file",
+                hint="write a file.py with a function that loads it and returns the module",
+            )
+        with explained(place):
             return importlib.import_module(place)
     if not path.is_file():
         near = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
@@ -56,7 +66,7 @@ def _module(place: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _importable(path, module), _explained(place):
+    with _importable(path, module), explained(place):
         spec.loader.exec_module(module)
     return module
 
@@ -73,13 +83,14 @@ def _importable(path: Path, module: ModuleType) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(place: str) -> Iterator[None]:
-    """Whatever the user's file raises, as a finding with its line."""
+def explained(place: str) -> Iterator[None]:
+    """Whatever the user's code raises, as a finding with its line; what it prints is no result."""
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except RoadworthyError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         inside = [each for each in frames if Path(each.filename).name == Path(place).name]
         where = f"{place}:{inside[-1].lineno}" if inside else place

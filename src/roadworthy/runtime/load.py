@@ -28,20 +28,20 @@ def load(path: str | os.PathLike[str], *, threads: int = 1) -> Policy:
         siblings = [each.name for each in place.parent.glob("*")] if place.parent.is_dir() else []
         raise BundleError(f"{place} does not exist", hint=did_you_mean(place.name, siblings))
     engine = OnnxEngine(place.read_bytes(), threads=threads)
-    text = engine.metadata.get(SIGNATURE_KEY)
-    if text is None:
-        raise BundleError(
-            f"{place} carries no signature: Roadworthy did not write it",
-            hint="export the policy with roadworthy; a foreign file says nothing of its memory",
-        )
     try:
-        signature = Signature.from_json(json.loads(text))
+        text = engine.metadata.get(SIGNATURE_KEY)
+        signature = None if text is None else Signature.from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RoadworthyError) as error:
         raise BundleCorrupt(
             "the signature inside the file is damaged",
             where=str(place),
             hint="copy the file again from its source, or load the bundle folder",
         ) from error
+    if signature is None:
+        raise BundleError(
+            f"{place} carries no signature: Roadworthy did not write it",
+            hint="export the policy with roadworthy; a foreign file says nothing of its memory",
+        )
     return Policy(signature, engine)
 
 

@@ -49,8 +49,10 @@ class Action:
         if self.kind == "continuous":
             bounded = self.low is not None and self.high is not None
             return f"continuous in [{self.low}, {self.high}]" if bounded else "continuous"
-        meaning = self.table or self.sizes
-        return f"{self.kind} {', '.join(map(str, meaning))}".rstrip()
+        meaning = ", ".join(map(str, self.table or self.sizes))
+        return (
+            f"discrete, one of {meaning}" if self.kind == "discrete" else f"{self.kind} {meaning}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -63,26 +63,28 @@ def reset(new: NewPolicy, seed: int) -> Check:
     used, fresh, untouched = new(), new(), new()
     signature = used.signature
     rows = signature.fixed_rows or 2
-    inputs = draw(signature, np.random.default_rng(seed), steps=3 * STEPS, rows=rows)
-    steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * STEPS)]
-    for now in steps[:STEPS]:
+    # A whole number of policy steps: single rows are reset only when all rows decide.
+    span = max(signature.decimation, STEPS // signature.decimation * signature.decimation)
+    inputs = draw(signature, np.random.default_rng(seed), steps=3 * span, rows=rows)
+    steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * span)]
+    for now in steps[:span]:
         used.step(now)
     used.reset()
-    for index, now in enumerate(steps[STEPS : 2 * STEPS]):
+    for index, now in enumerate(steps[span : 2 * span]):
         comparison.add(index, _bits(fresh.step(now)), _bits(used.step(now)))
     if not signature.fixed_rows:
         # Now one row only: it starts anew, the other goes on as if nothing had happened.
-        for now in steps[STEPS : 2 * STEPS]:
+        for now in steps[span : 2 * span]:
             untouched.step(now)
         used.reset(np.array([True, False]))
         fresh.reset()
-        for index, now in enumerate(steps[2 * STEPS :]):
+        for index, now in enumerate(steps[2 * span :]):
             new_row, old_row, got = fresh.step(now), untouched.step(now), used.step(now)
             mixed = {
                 port.name: _mixed(port.batch_axis or 0, new_row[port.name], old_row[port.name])
                 for port in signature.outputs
             }
-            comparison.add(STEPS + index, _bits(mixed), _bits(got))
+            comparison.add(span + index, _bits(mixed), _bits(got))
     return Check.of("reset", "a reset row is fresh, and no other row moves", comparison)
 
 

@@ -41,8 +41,8 @@ def live(policy: Policy, subject: Subject, seed: int) -> Check:
 def _refuse_other_ports(expected: dict[str, Array], got: dict[str, Array]) -> None:
     if set(expected) != set(got):
         raise UsageError(
-            f"the live module gives {', '.join(sorted(expected))}, "
-            f"the bundle {', '.join(sorted(got))}",
+            f"the live module gives {', '.join(map(repr, sorted(expected)))}, "
+            f"the bundle {', '.join(map(repr, sorted(got)))}",
             where="against",
             hint="compare a bundle with the module that it was exported from",
         )
