@@ -82,7 +82,7 @@ def capture_failure(error: Exception, name: str) -> ExportError:
             where=where,
             hint="compute both sides and choose: torch.where(condition, a, b)",
         )
-    if ".numpy()" in text:
+    if ".numpy()" in text or "data pointer" in text:
         return ExportError(
             "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
             code="RW103",

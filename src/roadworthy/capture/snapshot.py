@@ -23,21 +23,36 @@ _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
-Number = bool | int | float | None
-Value = torch.Tensor | Array | Number
+Value = torch.Tensor | Array | bool | int | float | None
+# How to get from an object to one that it holds: ("attribute", name) or ("item", key).
+ATTRIBUTE, ITEM = "attribute", "item"
+Key = tuple[str, Any]
+Keys = tuple[Key, ...]
 
 
 def walk(root: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """Every value reachable from `root` through attributes and containers, with its path."""
-    stack: list[tuple[str, Any]] = [(name, root)]
+    for path, _, value in places(root, name):
+        yield path, value
+
+
+def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
+    """As `walk`, with the keys that lead to each value: paths are for people."""
+    stack: list[tuple[str, Keys, Any]] = [(name, (), root)]
     seen: set[int] = set()
     while stack and len(seen) < MOST_OBJECTS:
-        path, value = stack.pop()
-        if id(value) in seen and not isinstance(value, Number):
+        path, keys, value = stack.pop()
+        if id(value) in seen and not is_number(value):
             continue
         seen.add(id(value))
-        yield path, value
-        stack.extend(reversed(list(_children(path, value))))
+        yield path, keys, value
+        children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
+        stack.extend(reversed(children))
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a number of Python or NumPy, a flag, or nothing at all."""
+    return value is None or isinstance(value, (bool, int, float, np.generic))
 
 
 def values(root: object) -> dict[str, Value]:
@@ -48,7 +63,7 @@ def values(root: object) -> dict[str, Value]:
             found[path] = value.detach().clone()
         elif isinstance(value, np.ndarray):
             found[path] = value.copy()
-        elif isinstance(value, Number):
+        elif is_number(value):
             found[path] = value
     return found
 
@@ -73,22 +88,22 @@ def preserved(*roots: object) -> Iterator[None]:
             restore()
 
 
-def _children(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
     dot = f"{path}." if path else ""
     if isinstance(value, MutableMapping):
         for key, each in value.items():
-            yield f"{dot}{key}", each
+            yield f"{dot}{key}", (ITEM, key), each
     elif isinstance(value, (list, tuple, deque)):
         for index, each in enumerate(value):
-            yield f"{path}[{index}]", each
+            yield f"{path}[{index}]", (ITEM, index), each
     elif not isinstance(value, _NEVER_ENTERED):
-        for key in _slots(value):
-            yield f"{dot}{key}", getattr(value, key)
+        for name in _slots(value):
+            yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
         if isinstance(getattr(value, "__dict__", None), dict):
             # A parameter's path is the one a user would type: `net.0.weight`.
             skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
-            for key, each in vars(value).items():
-                yield (path if key in skipped else f"{dot}{key}"), each
+            for name, each in vars(value).items():
+                yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each
 
 
 def _slots(value: object) -> list[str]:
@@ -207,4 +222,4 @@ def _same(one: Any, other: Any) -> bool:
         )
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and one.tobytes() == other.tobytes()
-    return type(one) is type(other) and isinstance(one, Number) and one == other
+    return type(one) is type(other) and is_number(one) and bool(one == other)

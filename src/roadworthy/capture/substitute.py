@@ -27,7 +27,7 @@ _TORCH = Path(torch.__file__).resolve().parent
 _RANDOM = frozenset(
     (
         "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
-        "normal", "bernoulli", "multinomial", "poisson", "dropout", "random_", "normal_",
+        "normal", "bernoulli", "multinomial", "poisson", "random_", "normal_",
         "uniform_", "bernoulli_", "exponential_", "cauchy_", "geometric_", "log_normal_",
     )
 )  # fmt: skip
@@ -52,15 +52,13 @@ class Region:
     def holds(self, tensor: torch.Tensor) -> bool:
         return self.first <= tensor.data_ptr() < self.end and tensor.dtype == self.base.dtype
 
-    def covers(self, tensor: torch.Tensor) -> bool:
-        """Whether every element of the tensor belongs to a registered part."""
-        if self.whole is not None:
-            return True
+    def rest(self, tensor: torch.Tensor) -> Array:
+        """Which elements of the tensor belong to no registered part."""
         # In NumPy: a torch operation would become part of the graph that is being captured.
-        place = np.zeros(self.base.numel(), dtype=bool)
+        free = np.ones(self.base.numel(), dtype=bool)
         for window in self.parts.values():
-            _elements(place, window)[...] = True
-        return bool(_elements(place, Window.of(tensor, self.base)).all())
+            _elements(free, window)[...] = False
+        return _elements(free, Window.of(tensor, self.base)).copy()
 
     @property
     def whole(self) -> str | None:
@@ -111,10 +109,14 @@ def is_real(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """A tensor that was read and is no port: it becomes a constant of the graph."""
+    """A tensor that was read and is no port, or not all of it: it becomes a constant.
+
+    `rest` marks the elements that belong to no port; None stands for all of them.
+    """
 
     tensor: torch.Tensor
     where: str
+    rest: Array | None = None
 
 
 class Substitution(TorchFunctionMode):
@@ -129,7 +131,7 @@ class Substitution(TorchFunctionMode):
         self.draws: list[str] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") in _RANDOM:
+        if _draws(func, args, kwargs or {}):
             self.draws.append(_call_site())
         args = tree_map_only(torch.Tensor, self.stand_in, args)
         kwargs = tree_map_only(torch.Tensor, self.stand_in, kwargs or {})
@@ -141,8 +143,9 @@ class Substitution(TorchFunctionMode):
             return tensor
         for region in self._regions:
             if tensor.numel() and region.holds(tensor):
-                if not region.covers(tensor):
-                    self._note(tensor)
+                rest = region.rest(tensor)
+                if rest.any():
+                    self._note(tensor, rest)
                 return self._view(region, tensor)
         self._note(tensor)
         if isinstance(tensor, torch.nn.Parameter):
@@ -154,9 +157,9 @@ class Substitution(TorchFunctionMode):
         self._regions = [*self._regions, Region(base)]
         return self._view(self._regions[-1], tensor)
 
-    def _note(self, tensor: torch.Tensor) -> None:
+    def _note(self, tensor: torch.Tensor, rest: Array | None = None) -> None:
         if id(tensor) not in self.reads:
-            self.reads[id(tensor)] = Read(tensor, _call_site())
+            self.reads[id(tensor)] = Read(tensor, _call_site(), rest)
 
     def _view(self, region: Region, tensor: torch.Tensor) -> torch.Tensor:
         shape = tuple(region.base.shape)
@@ -191,6 +194,15 @@ def _writable(name: str, twin: torch.Tensor, region: Region, window: Window) -> 
             where=name,
             hint="register the tensor that it is a view of",
         ) from error
+
+
+def _draws(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether the call draws random numbers; dropout does so only in training."""
+    name = getattr(func, "__name__", "")
+    if name in ("dropout", "feature_dropout", "alpha_dropout"):
+        training = kwargs.get("training", args[2] if len(args) > 2 else kwargs.get("train", True))
+        return bool(training)
+    return name in _RANDOM
 
 
 def _call_site() -> str:
