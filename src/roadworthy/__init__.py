@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from roadworthy.adapters.gbc import export_policy_as_onnx as export_policy_as_onnx
     from roadworthy.capture.source import Attribute as Attribute
     from roadworthy.capture.source import Source as Source
+    from roadworthy.environment.discovery import discover as discover
+    from roadworthy.environment.exporter import export_environment as export_environment
     from roadworthy.errors import Finding as Finding
     from roadworthy.errors import RoadworthyError as RoadworthyError
     from roadworthy.exporting import ExportOptions as ExportOptions
@@ -58,13 +60,20 @@ _HOMES = {
     "Signature": "roadworthy.spec.signature",
     "Source": "roadworthy.capture.source",
     "Tanh": "roadworthy.spec.transforms",
+    "discover": "roadworthy.environment.discovery",
     "export": "roadworthy.exporting",
+    "export_environment": "roadworthy.environment.exporter",
     "export_policy_as_onnx": "roadworthy.adapters.gbc",
     "load": "roadworthy.runtime.load",
     "verify": "roadworthy.verification.verify",
 }
 # These live on the far side of PyTorch; without it, say what to install.
-_EXPORT_SIDE = ("roadworthy.exporting", "roadworthy.capture", "roadworthy.adapters")
+_EXPORT_SIDE = (
+    "roadworthy.exporting",
+    "roadworthy.capture",
+    "roadworthy.adapters",
+    "roadworthy.environment",
+)
 
 __all__ = ["__version__", *_HOMES]
 

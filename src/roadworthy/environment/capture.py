@@ -1,0 +1,240 @@
+"""From an environment and its actor to a Program of two rates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from roadworthy.capture.borrowed import one_thread
+from roadworthy.capture.memory import one_row
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.substitute import Read
+from roadworthy.environment import registration
+from roadworthy.environment.discovery import discover
+from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.hidden import hidden
+from roadworthy.environment.movement import Movement, movement
+from roadworthy.environment.original import EnvironmentOriginal, original
+from roadworthy.environment.paths import Place, find
+from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
+from roadworthy.environment.stepping import CapturedHalf, captured_halves, evaluating
+from roadworthy.errors import ExportError, Finding
+from roadworthy.program import Program
+from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
+from roadworthy.spec.signature import Action, Signature
+
+OBSERVED_STEPS = 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapturedEnvironment:
+    """The program, and everything needed to step the original beside it."""
+
+    source: EnvironmentSource
+    program: Program
+    initial: Tensors
+    observed: Mapping[str, Array]
+
+    @property
+    def rows(self) -> int | None:
+        return self.source.rows
+
+    @contextmanager
+    def original(self, signature: Signature, *, rows: int) -> Iterator[EnvironmentOriginal]:
+        with original(self.source, self.initial, signature.decimation) as live:
+            yield live
+
+    def draw(
+        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+    ) -> dict[str, Array]:
+        """Values that the environment really had, and others near them."""
+        return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
+
+
+def capture_environment(
+    env: ExportableEnvironment,
+    actor: torch.nn.Module,
+    *,
+    contract: bool = False,
+    auto: bool = False,
+) -> CapturedEnvironment:
+    """The captured environment, or every mistake in its registration at once.
+
+    `contract` asks for what Exploy's controller can run; `auto` registers what was forgotten.
+    """
+    if auto:
+        discover(env, actor).register()
+    source = EnvironmentSource(env, actor)
+    with preserved(env, actor), one_thread():
+        evaluating(env, actor)
+        env.prepare_export()
+        wrong = registration.problems(source, contract=contract)
+        if wrong:
+            raise ExportError(findings=wrong)
+        moved = movement(source)
+        halves = captured_halves(source)
+        _refuse_randomness(halves)
+        source, halves = _complete(source, halves, moved)
+        initial = _initial(source)
+        several = None if contract or source.rows == 1 else _symbolic_halves(source)
+        halves = several or halves
+        signature = _signature(source, initial, symbolic=several is not None)
+        reads = [read for half in halves.values() for read in half.reads]
+        return CapturedEnvironment(
+            source=source,
+            program=Program(
+                signature=signature,
+                graph=halves["step"].graph,
+                substep=halves["substep"].graph,
+                recipe={
+                    "environment": type(env).__qualname__,
+                    "constants": _constants(source, reads),
+                    "handed_over": sorted(source.handed_over),
+                },
+                source_name=f"{type(env).__module__}.{type(env).__qualname__}",
+                metadata=_metadata(env),
+            ),
+            initial=initial,
+            observed=_observed(source),
+        )
+
+
+def _complete(
+    source: EnvironmentSource, halves: dict[str, CapturedHalf], moved: Movement
+) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
+    """The source with what process_actions hands over; hidden inputs are refused."""
+    reads = {name: half.reads for name, half in halves.items()}
+    found, handed_over = hidden(source, reads, moved)
+    if found:
+        raise ExportError(findings=[each.finding(source) for each in found])
+    if not handed_over:
+        return source, halves
+    taken = {*source.memory, *source.inputs, *source.outputs}
+    roots = source.roots
+    named = {_name(place, taken): partial(place.get, roots) for place in handed_over}
+    source = EnvironmentSource(source.env, source.actor, named)
+    return source, captured_halves(source)
+
+
+def _name(place: Place, taken: set[str]) -> str:
+    short = place.path.rpartition(".")[2].strip("_")
+    return place.path if short in taken else short
+
+
+def _refuse_randomness(halves: Mapping[str, CapturedHalf]) -> None:
+    places = dict.fromkeys(place for half in halves.values() for place in half.draws)
+    if places:
+        raise ExportError(
+            findings=[
+                Finding(
+                    code="RW123",
+                    where=place,
+                    what="random numbers are drawn inside the graph",
+                    hint="switch the noise off for the export, or keep it in a tensor and "
+                    "register that as an Input",
+                )
+                for place in places
+            ]
+        )
+
+
+def _initial(source: EnvironmentSource) -> Tensors:
+    """Memory as it is when an episode begins."""
+    with preserved(*source.roots.values()), torch.inference_mode():
+        source.restart()
+        return {name: read().detach().clone() for name, read in source.memory.items()}
+
+
+def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | None:
+    """Both halves for any number of environments; None where the code knows its number."""
+    try:
+        halves = captured_halves(source, symbolic=True)
+    except ExportError:
+        return None
+    rows = source.rows
+    for half in halves.values():
+        for node in half.graph.graph.find_nodes(op="output")[0].args[0]:
+            shape = node.meta["val"].shape
+            if rows in [size for size in shape if isinstance(size, int)] and all(
+                isinstance(size, int) for size in shape
+            ):
+                return None
+    return halves
+
+
+def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -> Signature:
+    with preserved(*source.roots.values()), torch.inference_mode():
+        outputs, _ = results(source, source.step, torch.Tensor.clone)
+    names = tuple(source.env.get_observation_names())
+    about = {"obs": About(elements=names)} if len(names) == outputs["obs"].shape[-1] else {}
+
+    def port(name: str, value: torch.Tensor) -> Port:
+        shape = source.shape(value, symbolic=symbolic)
+        return Port(name=name, dtype=_dtype(value), shape=shape, about=about.get(name, About()))
+
+    return Signature(
+        inputs=tuple(port(name, read()) for name, read in source.inputs.items()),
+        outputs=tuple(port(name, value) for name, value in outputs.items()),
+        memory=tuple(
+            Memory(
+                name=name,
+                dtype=_dtype(value),
+                shape=source.shape(value, symbolic=symbolic),
+                initial=freeze(_one_row(source, name, value) if symbolic else value),
+                input=f"memory.{name}.in",
+                output=f"memory.{name}.out",
+            )
+            for name, value in initial.items()
+        ),
+        action=Action(output="actions", kind="continuous"),
+        decimation=source.env.decimation,
+        clock=CLOCK,
+    )
+
+
+def _observed(source: EnvironmentSource) -> dict[str, Array]:
+    """What the inputs were while the environment lived for a while."""
+    found: dict[str, list[Array]] = {name: [] for name in source.inputs}
+    with preserved(*source.roots.values()), torch.inference_mode():
+        observations = source.env.observations_reset()
+        for _ in range(OBSERVED_STEPS):
+            for name, read in source.inputs.items():
+                found[name].append(read().detach().cpu().numpy().copy())
+            observations, _ = source.env.step(source.actor(observations).clone())
+    return {name: np.stack(arrays) for name, arrays in found.items()}
+
+
+def _near(seen: Array, rng: np.random.Generator, steps: int) -> Array:
+    picked = seen[np.arange(steps) % len(seen)]
+    if seen.dtype.kind != "f":
+        return picked
+    spread = seen.std(axis=0) + 0.05
+    near: Array = (picked + 0.2 * spread * rng.standard_normal(picked.shape)).astype(seen.dtype)
+    return near
+
+
+def _constants(source: EnvironmentSource, reads: list[Read]) -> list[str]:
+    """The paths of what was read, never moved, and is now part of the graph."""
+    _, known = find(source.roots)
+    found = {known[id(read.tensor)] for read in reads if id(read.tensor) in known}
+    return sorted({place.public(source.roots) for place in found})
+
+
+def _metadata(env: ExportableEnvironment) -> dict[str, str]:
+    registered = {key: json.dumps(v) for key, v in env.context_manager().metadata.items()}
+    return dict(env.metadata()) | registered
+
+
+def _one_row(source: EnvironmentSource, name: str, value: torch.Tensor) -> torch.Tensor:
+    shape = source.shape(value, symbolic=True)
+    return one_row(name, value, shape.index(BATCH)) if BATCH in shape else value
+
+
+def _dtype(value: torch.Tensor) -> str:
+    return str(value.dtype).removeprefix("torch.")

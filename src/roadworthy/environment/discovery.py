@@ -1,0 +1,83 @@
+"""Discovery: the registration that an environment needs, proposed by watching it live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from roadworthy.capture.borrowed import one_thread
+from roadworthy.capture.snapshot import changed, preserved, values
+from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.hidden import Hidden, hidden
+from roadworthy.environment.movement import movement
+from roadworthy.environment.paths import Place, find
+from roadworthy.environment.source import EnvironmentSource
+from roadworthy.environment.stepping import captured_halves, evaluating
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Discovery:
+    """What is missing from a registration. Printing it gives the lines to add."""
+
+    source: EnvironmentSource
+    proposals: tuple[Hidden, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(each.line(self.source) for each in self._lines())
+
+    def _lines(self) -> list[Hidden]:
+        """What a line can register: numbers, and what no attribute leads to, need other code."""
+        return [each for each in self.proposals if each.place is not None and not each.number]
+
+    def register(self) -> None:
+        """Accept the proposal: every component is added to the context manager."""
+        context = self.source.env.context_manager()
+        for each in self._lines():
+            context.add_component(each.component(self.source))
+
+    def __str__(self) -> str:
+        others = [each for each in self.proposals if each not in self._lines()]
+        asked = [str(each.finding(self.source)) for each in others]
+        return "\n".join([*self.lines, *asked]) or "nothing is missing"
+
+
+def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
+    """The components that the environment lacks; it is handed back as it was."""
+    source = EnvironmentSource(env, actor)
+    with preserved(env, actor), one_thread():
+        evaluating(env, actor)
+        env.prepare_export()
+        moved = movement(source)
+        halves = captured_halves(source)
+        found, handed_over = hidden(source, {n: half.reads for n, half in halves.items()}, moved)
+        known = [each.place for each in found if each.place] + handed_over
+        found += _outputs(source, {place.path for place in known})
+    return Discovery(source, tuple(found))
+
+
+def _outputs(source: EnvironmentSource, taken: set[str]) -> list[Hidden]:
+    """Tensors that apply_actions writes and nothing reads: commands, if none is registered."""
+    if source.outputs:
+        return []
+    with preserved(*source.roots.values()), torch.inference_mode():
+        actions = source.actor(source.env.compute_observations())
+        source.env.process_actions(actions)
+        before = values(source.roots)
+        source.env.apply_actions()
+        written = changed(before, values(source.roots))
+    places, _ = find(source.roots)
+    ports = {id(read()) for read in source.ports.values()}
+    found = []
+    for path in written:
+        place = places.get(path)
+        value = place.get(source.roots) if place else None
+        if (
+            place
+            and path not in taken
+            and isinstance(value, torch.Tensor)
+            and id(value) not in ports
+        ):
+            found.append(Hidden(Place(path, place.keys), "Output", ""))
+    return found

@@ -1,0 +1,79 @@
+"""The interface that makes an environment exportable: five methods, and defaults for the rest."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+
+import torch
+
+from roadworthy.environment.context import ContextManager
+
+
+class ExportableEnvironment(abc.ABC):
+    """An adapter around an environment. Register its tensors on `context_manager()`."""
+
+    def __init__(self) -> None:
+        self._context_manager = ContextManager()
+        self._command_updates: list[Callable[[], None]] = []
+
+    def context_manager(self) -> ContextManager:
+        return self._context_manager
+
+    @abc.abstractmethod
+    def compute_observations(self) -> torch.Tensor:
+        """The observations, (envs, width), from the present state."""
+
+    @abc.abstractmethod
+    def process_actions(self, actions: torch.Tensor) -> None:
+        """Take the actor's actions in, at the policy's rate."""
+
+    @abc.abstractmethod
+    def apply_actions(self) -> None:
+        """Turn processed actions into commands, at the simulation's rate."""
+
+    @abc.abstractmethod
+    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        """Advance by one policy step: the next observations, and whether a reset happened."""
+
+    @abc.abstractmethod
+    def empty_actions(self) -> torch.Tensor:
+        """Zeros of the shape and dtype of the actions."""
+
+    @property
+    def decimation(self) -> int:
+        """Simulation ticks in one policy step."""
+        return 1
+
+    def prepare_export(self) -> None:  # noqa: B027  # most environments have nothing to prepare
+        """Called before each capture."""
+
+    def empty_actor_observations(self) -> torch.Tensor:
+        return torch.zeros_like(self.compute_observations())
+
+    def metadata(self) -> dict[str, str]:
+        """Key-value pairs for the file."""
+        return {}
+
+    def register_evaluation_hooks(  # noqa: B027  # kept for adapters that were written for it
+        self,
+        update: Callable[[], None],
+        reset: Callable[[], None],
+        evaluate_substep: Callable[[int], None],
+    ) -> None:
+        """Not needed: evaluation drives the inputs itself."""
+
+    def get_observation_names(self) -> list[str]:
+        return [f"obs_{index}" for index in range(self.empty_actor_observations().shape[-1])]
+
+    def observations_reset(self) -> torch.Tensor:
+        """The observations after a reset; environments that can reset do so here."""
+        return self.compute_observations()
+
+    def register_command_update(self, command_update: Callable[[], None]) -> None:
+        """Something to run before observations are computed."""
+        self._command_updates.append(command_update)
+
+    @property
+    def command_updates(self) -> list[Callable[[], None]]:
+        return self._command_updates

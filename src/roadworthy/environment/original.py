@@ -1,0 +1,81 @@
+"""The live environment, driven through its registered tensors: the truth to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.capture.snapshot import preserved
+from roadworthy.environment.source import EnvironmentSource, Tensors, results
+from roadworthy.environment.stepping import evaluating
+from roadworthy.errors import UsageError
+from roadworthy.spec.port import Array
+
+
+class EnvironmentOriginal:
+    """Steps the live environment tick by tick; its memory stays where the environment keeps it."""
+
+    def __init__(self, source: EnvironmentSource, initial: Tensors, decimation: int) -> None:
+        self._source = source
+        self._initial = initial
+        self._decimation = decimation
+        self._tick = 0
+        self.reset()
+
+    def reset(self, mask: Array | None = None) -> None:
+        rows = np.ones(self._source.rows, dtype=bool) if mask is None else mask
+        with torch.inference_mode():
+            for name, read in self._source.memory.items():
+                tensor, index = read(), _rows(rows, self._initial[name])
+                tensor[index] = self._initial[name][index]
+        if rows.all():
+            self._tick = 0
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        half = self._source.substep if self._tick else self._source.step
+        with torch.inference_mode():
+            for name, value in inputs.items():
+                drive(name, self._source.inputs[name], torch.from_numpy(np.array(value)))
+            outputs, _ = results(self._source, half, torch.Tensor.clone)
+        self._tick = (self._tick + 1) % self._decimation
+        return {name: value.cpu().numpy() for name, value in outputs.items()}
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        return {n: read().detach().cpu().numpy().copy() for n, read in self._source.memory.items()}
+
+
+def drive(name: str, read: object, value: torch.Tensor) -> None:
+    """Write a value where the environment reads it, and make sure that it got there."""
+    assert callable(read)
+    read().copy_(value)
+    if not torch.equal(read().cpu(), value):
+        raise UsageError(
+            "the callback returns a new tensor at each call; the environment never sees it",
+            code="RW120",
+            where=name,
+            hint="return the stored tensor itself, or a view of it, without clone or arithmetic",
+        )
+
+
+@contextmanager
+def original(
+    source: EnvironmentSource, initial: Tensors, decimation: int
+) -> Iterator[EnvironmentOriginal]:
+    """The original; environment and actor come back as they were when the block ends."""
+    with preserved(*source.roots.values()):
+        evaluating(source.env, source.actor)
+        yield EnvironmentOriginal(source, initial, decimation)
+
+
+def _rows(mask: Array, value: torch.Tensor) -> Any:
+    """The index of the masked rows; an actor's hidden state has them on its second axis."""
+    if mask.all():
+        return ...
+    count = len(mask)
+    axis = next(axis for axis, size in enumerate(value.shape) if size == count)
+    return (*(slice(None),) * axis, torch.from_numpy(mask))

@@ -1,0 +1,68 @@
+"""Places inside an environment: how a user would write them, and how to read and write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roadworthy.capture.snapshot import ATTRIBUTE, Keys, places
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a value lies: `path` for people, `keys` to get there."""
+
+    path: str
+    keys: Keys
+
+    def get(self, roots: Mapping[str, object]) -> Any:
+        """The value that is there now."""
+        value: Any = roots
+        for kind, key in self.keys:
+            value = getattr(value, key) if kind == ATTRIBUTE else value[key]
+        return value
+
+    def put(self, roots: Mapping[str, object], value: Any) -> None:
+        """Write there; a tuple cannot be written to and raises TypeError."""
+        owner = Place(self.path, self.keys[:-1]).get(roots)
+        kind, key = self.keys[-1]
+        if kind == ATTRIBUTE:
+            object.__setattr__(owner, key, value)
+        else:
+            owner[key] = value
+
+    def public(self, roots: Mapping[str, object]) -> str:
+        """The path with `_name` written as `name` wherever that gives the same object."""
+        value: Any = roots
+        names: list[str] = []
+        for kind, key in self.keys:
+            child = getattr(value, key) if kind == ATTRIBUTE else value[key]
+            if kind == ATTRIBUTE and key not in ("_parameters", "_buffers", "_modules"):
+                names.append(f".{_public_name(value, key, child)}")
+            elif kind != ATTRIBUTE:
+                names.append(f"[{key}]" if isinstance(key, int) else f".{key}")
+            value = child
+        return "".join(names).removeprefix(".")
+
+
+def find(roots: Mapping[str, object]) -> tuple[dict[str, Place], dict[int, Place]]:
+    """Every place below the roots: by path, and by the identity of what lies there."""
+    by_path: dict[str, Place] = {}
+    by_id: dict[int, Place] = {}
+    for path, keys, value in places(roots):
+        place = Place(path, keys)
+        by_path.setdefault(path, place)
+        by_id.setdefault(id(value), place)
+    return by_path, by_id
+
+
+def _public_name(owner: Any, key: str, child: Any) -> str:
+    plain = key.lstrip("_")
+    if plain != key and isinstance(getattr(type(owner), plain, None), property):
+        try:
+            if getattr(owner, plain) is child:
+                return plain
+        except Exception:  # a property may fail in any way; then the private name stands
+            return key
+    return key

@@ -1,0 +1,174 @@
+"""Mistakes in a registration, all at once: each would export a file that does something else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from roadworthy.capture.snapshot import preserved
+from roadworthy.environment.hidden import same
+from roadworthy.environment.original import drive
+from roadworthy.environment.source import (
+    ACTIONS,
+    CLOCK,
+    OBSERVATIONS,
+    EnvironmentSource,
+    results,
+)
+from roadworthy.errors import Finding, UsageError
+
+CONTRACT_DTYPES = (torch.float32, torch.int32, torch.bool)
+
+
+def problems(source: EnvironmentSource, *, contract: bool) -> list[Finding]:
+    """What is wrong with the registration; `contract` adds what Exploy's controller cannot run."""
+    found = [*_names(source), *_metadata(source), *_tensors(source, contract=contract)]
+    if found:
+        return found
+    return [
+        *_shapes(source),
+        *_shared(source),
+        *_copied_memory(source),
+        *_useless_inputs(source),
+        *_unwritten(source),
+    ]
+
+
+def _finding(where: str, what: str, hint: str = "") -> Finding:
+    return Finding(code="RW122", where=where, what=what, hint=hint)
+
+
+def _names(source: EnvironmentSource) -> Iterator[Finding]:
+    context = source.env.context_manager()
+    used = Counter([*context.get_input_names(), *context.get_output_names()])
+    used.update(group.name for group in context.groups)
+    for name, count in used.items():
+        if count > 1:
+            yield _finding(name, f"the name is used {count} times", "give each its own name")
+        if name in (ACTIONS, OBSERVATIONS, CLOCK):
+            yield _finding(name, "the name belongs to the policy itself", "choose another name")
+        if not name.isprintable() or not name.strip() or name != name.strip():
+            yield _finding(repr(name), "ONNX cannot carry this name", "use plain text")
+    if not source.inputs:
+        yield _finding("environment", "no Input is registered", "add what the policy reads")
+
+
+def _metadata(source: EnvironmentSource) -> Iterator[Finding]:
+    said: dict[Any, Any] = dict(source.env.metadata())
+    for key, value in said.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            yield _finding(
+                f"metadata {key!r}",
+                f"expected text, got {type(value).__name__}",
+                f"json.dumps({value!r})",
+            )
+
+
+def _tensors(source: EnvironmentSource, *, contract: bool) -> Iterator[Finding]:
+    for name, read in (source.ports | source.outputs).items():
+        value: Any = read()
+        if not isinstance(value, torch.Tensor):
+            yield _finding(name, f"the callback returns a {type(value).__name__}, not a tensor")
+        elif contract and value.dtype not in CONTRACT_DTYPES:
+            yield _finding(
+                name,
+                f"dtype {str(value.dtype).removeprefix('torch.')} cannot cross this port",
+                "use float32, int32 or bool",
+            )
+
+
+def _shapes(source: EnvironmentSource) -> Iterator[Finding]:
+    with preserved(*source.roots.values()), torch.inference_mode():
+        actions = source.actor(source.env.compute_observations())
+    empty = source.env.empty_actions()
+    if actions.shape != empty.shape:
+        yield _finding(
+            "empty_actions",
+            f"the actor returns {tuple(actions.shape)}, got {tuple(empty.shape)}",
+            "return zeros of the shape of the actions",
+        )
+
+
+def _shared(source: EnvironmentSource) -> Iterator[Finding]:
+    seen: dict[tuple[int, ...], str] = {}
+    for name, read in source.ports.items():
+        tensor = read()
+        place = (tensor.data_ptr(), *tensor.shape, *tensor.stride())
+        if place in seen and tensor.numel():
+            yield _finding(
+                name, f"is the same tensor as {seen[place]}", "register it once, as one of the two"
+            )
+        seen.setdefault(place, name)
+
+
+def _copied_memory(source: EnvironmentSource) -> Iterator[Finding]:
+    for name, read in source.memory.items():
+        with preserved(*source.roots.values()), torch.inference_mode():
+            try:
+                drive(name, read, _moved(read()))
+            except UsageError as error:
+                yield error.findings[0]
+
+
+def _useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
+    """Inputs that change nothing when they change: a wrong tensor, or a copy of the right one."""
+    plain = _both_halves(source)
+    for name, read in source.inputs.items():
+        with preserved(*source.roots.values()), torch.inference_mode():
+            try:
+                drive(name, read, _moved(read()))
+            except UsageError as error:
+                yield error.findings[0]
+                continue
+            moved = _both_halves(source)
+        if same(plain, moved):
+            yield _finding(
+                name,
+                "never influences anything",
+                "remove it, or return the tensor that the environment really reads",
+            )
+
+
+def _unwritten(source: EnvironmentSource) -> Iterator[Finding]:
+    """Outputs that stay the same whatever the actor says."""
+    outcomes = []
+    for shift in (0.0, 1.0, -0.7):
+        with preserved(*source.roots.values()), torch.inference_mode():
+            actions = source.actor(source.env.compute_observations())
+            source.env.process_actions((actions + shift).to(actions.dtype))
+            source.env.apply_actions()
+            outcomes.append({name: read().clone() for name, read in source.outputs.items()})
+    with preserved(*source.roots.values()), torch.inference_mode():
+        before = {name: read() for name, read in source.outputs.items()}
+        kept = {name: value.clone() for name, value in before.items()}
+        source.step()
+        touched = {
+            name: read() is not before[name] or not torch.equal(read(), kept[name])
+            for name, read in source.outputs.items()
+        }
+    for name in source.outputs:
+        values = [outcome[name] for outcome in outcomes]
+        if not touched[name] and all(torch.equal(value, values[0]) for value in values):
+            yield _finding(name, "nothing writes this output", "return the tensor of the commands")
+
+
+def _both_halves(source: EnvironmentSource) -> list[torch.Tensor]:
+    with preserved(*source.roots.values()), torch.inference_mode():
+        torch.manual_seed(0)
+        found: list[torch.Tensor] = []
+        for half in (source.step, source.substep):
+            outputs, memory = results(source, half, torch.Tensor.clone)
+            found += [*outputs.values(), *memory.values()]
+        return found
+
+
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
+    """Other values: integers by integers, so that an index stays an index."""
+    if tensor.dtype == torch.bool:
+        return ~tensor
+    if not tensor.is_floating_point():
+        return torch.where(tensor > 0, tensor - 1, tensor + 1)
+    return tensor + torch.linspace(0.1, 0.4, tensor.numel()).reshape(tensor.shape).to(tensor.dtype)

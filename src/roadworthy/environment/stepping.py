@@ -1,0 +1,133 @@
+"""The environment as a pure function of its ports: what torch.export sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from roadworthy.capture.failures import capture_failure
+from roadworthy.capture.snapshot import preserved, walk
+from roadworthy.capture.substitute import Read, Substitution, regions
+from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.source import (
+    ACTIONS,
+    OBSERVATIONS,
+    EnvironmentSource,
+    Half,
+    results,
+)
+from roadworthy.quiet import quiet
+from roadworthy.spec.port import BATCH
+
+
+@dataclass
+class Log:
+    """What a capture met besides the ports: tensors that were read, lines that draw at random.
+
+    An object apart, because torch.export puts the attributes of a module back.
+    """
+
+    reads: list[Read] = field(default_factory=list)
+    draws: list[str] = field(default_factory=list)
+
+
+class EnvironmentStep(torch.nn.Module):
+    """One half of a policy step; afterwards `log` tells what it read besides its ports."""
+
+    def __init__(self, source: EnvironmentSource, half: Half) -> None:
+        super().__init__()
+        self.actor = source.actor
+        # In a list, so that an environment that is a module keeps its parameters to itself.
+        self._source = [source]
+        self._half = half
+        tensors = [v for _, v in walk(source.roots) if isinstance(v, torch.Tensor)]
+        self._regions = regions({name: read() for name, read in source.ports.items()}, tensors)
+        self._rows_at = _rows_at(source)
+        self.log = Log()
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        source = self._source[0]
+        values = dict(zip(source.ports, tensors, strict=True))
+        substitution = Substitution(self._regions, values)
+        with substitution:
+            # A call of torch, so that a tensor of the environment is seen as its stand-in.
+            outputs, memory = results(source, self._half, torch.clone)
+            if self._half == source.substep:
+                outputs |= self._zeros(outputs, values)
+        self.log.reads = list(substitution.reads.values())
+        self.log.draws = substitution.draws
+        return (*outputs.values(), *memory.values())
+
+    def _zeros(
+        self, outputs: dict[str, torch.Tensor], values: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Zeros for actions and observations between two decisions, for as many rows as come."""
+        if self._rows_at is None:
+            return {}
+        port, axis = self._rows_at
+        rows = values[port].shape[axis]
+        empty = {name: outputs[name] for name in (ACTIONS, OBSERVATIONS)}
+        return {name: each.new_zeros((rows, *each.shape[1:])) for name, each in empty.items()}
+
+
+def _rows_at(source: EnvironmentSource) -> tuple[str, int] | None:
+    """A port, and its axis, that tells how many environments there are."""
+    for name, read in source.ports.items():
+        shape = source.shape(read(), symbolic=True)
+        if BATCH in shape:
+            return name, shape.index(BATCH)
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapturedHalf:
+    """The graph of one half of a policy step, and what it met besides its ports."""
+
+    graph: torch.export.ExportedProgram
+    reads: list[Read]
+    draws: list[str]
+
+
+def captured_halves(
+    source: EnvironmentSource, *, symbolic: bool = False
+) -> dict[str, CapturedHalf]:
+    """Both halves of a policy step: `step` decides, `substep` only applies."""
+    halves = {"step": source.step, "substep": source.substep}
+    return {name: _captured(source, half, symbolic) for name, half in halves.items()}
+
+
+def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> CapturedHalf:
+    batch = torch.export.Dim(BATCH, min=1)
+    shapes = tuple(
+        {
+            axis: batch
+            for axis, dim in enumerate(source.shape(read(), symbolic=symbolic))
+            if dim == BATCH
+        }
+        or None
+        for read in source.ports.values()
+    )
+    step = EnvironmentStep(source, half)
+    with preserved(*source.roots.values()), torch.inference_mode(mode=False):
+        arguments = tuple(read().detach().clone() for read in source.ports.values())
+        try:
+            with torch.no_grad(), quiet():
+                graph = torch.export.export(
+                    step,
+                    arguments,
+                    dynamic_shapes={"tensors": shapes} if symbolic else None,
+                    strict=False,
+                    prefer_deferred_runtime_asserts_over_guards=True,
+                )
+        except Exception as error:  # torch.export raises what it likes
+            raise capture_failure(error, type(source.env).__name__) from error
+        return CapturedHalf(graph, step.log.reads, step.log.draws)
+
+
+def evaluating(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
+    """Every module that takes part, registered or not, in evaluation mode."""
+    for root in (actor, env, *env.context_manager().modules):
+        for _, value in walk(root):
+            if isinstance(value, torch.nn.Module):
+                value.eval()
