@@ -40,7 +40,7 @@ def test_an_example_runs_and_says_what_it_promises(example: Path, tmp_path: Path
     assert WORDS[example.stem] in run(str(example), cwd=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["step_latency", "start_up"])
+@pytest.mark.parametrize("name", ["step_latency", "start_up", "environment"])
 def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> None:
     script, out = ROOT / "benchmarks" / f"{name}.py", tmp_path / "result.json"
     run(str(script), "--rounds", "2", "--out", str(out), cwd=tmp_path)
@@ -49,6 +49,6 @@ def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> No
 
 def test_the_stored_benchmark_results_describe_their_machine() -> None:
     stored = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
-    assert [path.stem for path in stored] == ["start_up", "step_latency"]
+    assert [path.stem for path in stored] == ["environment", "start_up", "step_latency"]
     for path in stored:
         assert {"cpu", "cores", "torch"} <= set(json.loads(path.read_text())["machine"])

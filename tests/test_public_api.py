@@ -15,13 +15,12 @@ import roadworthy as rw
 NAMES = [
     "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "EpsInsideRoot",
     "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy", "RoadworthyError",
-    "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "export",
-    "export_policy_as_onnx", "load", "verify",
+    "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "discover", "export",
+    "export_environment", "export_policy_as_onnx", "load", "verify",
 ]  # fmt: skip
+_EXPORT_SIDE = ("Attribute", "ExportOptions", "Source", "discover")
 WITHOUT_TORCH = [
-    name
-    for name in NAMES
-    if name not in ("Attribute", "ExportOptions", "Source", "export", "export_policy_as_onnx")
+    name for name in NAMES if not name.startswith("export") and name not in _EXPORT_SIDE
 ]
 
 BLOCK = """
