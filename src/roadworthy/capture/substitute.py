@@ -120,10 +120,22 @@ class Read:
 
 
 class Substitution(TorchFunctionMode):
-    """Replaces registered tensors by `values`; lists every other real tensor that was read."""
+    """Replaces registered tensors by `values`; lists every other real tensor that was read.
 
-    def __init__(self, found: list[Region], values: Mapping[str, torch.Tensor]) -> None:
+    `alike` are the ids of tensors that are the same in each row; where they are not registered,
+    they are made `rows` long.
+    """
+
+    def __init__(
+        self,
+        found: list[Region],
+        values: Mapping[str, torch.Tensor],
+        alike: frozenset[int] = frozenset(),
+        rows: Any = None,
+    ) -> None:
         super().__init__()
+        self._alike = alike
+        self._rows = rows
         self._regions = found
         self._values = values
         self._twins: dict[int, torch.Tensor] = {}
@@ -179,10 +191,15 @@ class Substitution(TorchFunctionMode):
         if region.whole is not None:
             return self._values[region.whole].clone()
         # Parts of a larger memory: the rest of it is what it is now.
-        twin = region.base.clone()
+        twin = self._stretched(region.base).clone()
         for name, window in region.parts.items():
             _writable(name, twin, region, window).copy_(self._values[name])
         return twin
+
+    def _stretched(self, base: torch.Tensor) -> torch.Tensor:
+        if id(base) not in self._alike:
+            return base
+        return base[:1].expand(self._rows, *base.shape[1:])
 
 
 def _writable(name: str, twin: torch.Tensor, region: Region, window: Window) -> torch.Tensor:

@@ -40,6 +40,8 @@ def bench(
     first_ms = (time.perf_counter() - start) * 1000
     session = OnnxEngine(bundle.files[POLICY], threads=threads).session
     plain = feed | {memory.input: memory.fresh(rows) for memory in bundle.signature.memory}
+    if bundle.signature.clock:
+        plain[bundle.signature.clock] = np.zeros((), dtype=np.int32)
     with working(silent=as_json) as progress:
         progress("measuring")
         results = interleaved(

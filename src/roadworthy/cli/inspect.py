@@ -87,5 +87,10 @@ def _operators(model: bytes) -> dict[str, int]:
         return {}
     import onnx
 
-    graph = onnx.load_from_string(model).graph
-    return dict(Counter(node.op_type for node in graph.node).most_common())
+    counted: Counter[str] = Counter()
+    graphs = [onnx.load_from_string(model).graph]
+    while graphs:
+        for node in graphs.pop().node:
+            counted[node.op_type] += 1
+            graphs += [each.g for each in node.attribute if each.HasField("g")]
+    return dict(counted.most_common())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ class Log:
 class EnvironmentStep(torch.nn.Module):
     """One half of a policy step; afterwards `log` tells what it read besides its ports."""
 
-    def __init__(self, source: EnvironmentSource, half: Half) -> None:
+    def __init__(self, source: EnvironmentSource, half: Half, *, symbolic: bool = False) -> None:
         super().__init__()
         self.actor = source.actor
         # In a list, so that an environment that is a module keeps its parameters to itself.
@@ -43,13 +44,15 @@ class EnvironmentStep(torch.nn.Module):
         self._half = half
         tensors = [v for _, v in walk(source.roots) if isinstance(v, torch.Tensor)]
         self._regions = regions({name: read() for name, read in source.ports.items()}, tensors)
+        self._names = tuple(source.ports)
         self._rows_at = _rows_at(source)
+        self._alike = frozenset(id(t) for t in tensors if symbolic and _alike(t, source.rows))
         self.log = Log()
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         source = self._source[0]
-        values = dict(zip(source.ports, tensors, strict=True))
-        substitution = Substitution(self._regions, values)
+        values = dict(zip(self._names, tensors, strict=True))
+        substitution = Substitution(self._regions, values, self._alike, self._rows(values))
         with substitution:
             # A call of torch, so that a tensor of the environment is seen as its stand-in.
             outputs, memory = results(source, self._half, torch.clone)
@@ -59,16 +62,29 @@ class EnvironmentStep(torch.nn.Module):
         self.log.draws = substitution.draws
         return (*outputs.values(), *memory.values())
 
+    def _rows(self, values: dict[str, torch.Tensor]) -> Any:
+        """How many environments the graph is captured for: a number, or a symbol."""
+        if self._rows_at is None:
+            return None
+        port, axis = self._rows_at
+        return values[port].shape[axis]
+
     def _zeros(
         self, outputs: dict[str, torch.Tensor], values: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
         """Zeros for actions and observations between two decisions, for as many rows as come."""
-        if self._rows_at is None:
+        rows = self._rows(values)
+        if rows is None:
             return {}
-        port, axis = self._rows_at
-        rows = values[port].shape[axis]
         empty = {name: outputs[name] for name in (ACTIONS, OBSERVATIONS)}
         return {name: each.new_zeros((rows, *each.shape[1:])) for name, each in empty.items()}
+
+
+def _alike(tensor: torch.Tensor, rows: int) -> bool:
+    """Whether the tensor has one row for each environment, and all rows are equal."""
+    if tensor.ndim == 0 or tensor.shape[0] != rows:
+        return False
+    return bool(torch.equal(tensor, tensor[:1].expand_as(tensor)))
 
 
 def _rows_at(source: EnvironmentSource) -> tuple[str, int] | None:
@@ -108,7 +124,7 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
         or None
         for read in source.ports.values()
     )
-    step = EnvironmentStep(source, half)
+    step = EnvironmentStep(source, half, symbolic=symbolic)
     with preserved(*source.roots.values()), torch.inference_mode(mode=False):
         arguments = tuple(read().detach().clone() for read in source.ports.values())
         try:
