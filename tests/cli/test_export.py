@@ -128,6 +128,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         [sys.executable, "-m", "roadworthy", "export", "slow.py:actor", "--input", "obs=3",
          "-o", "cut"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # As in a terminal; a shell's background jobs, and their children, ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
     )  # fmt: skip
     deadline = time.monotonic() + 120
     # The file is there, and 256 slow steps of the original are being recorded.
