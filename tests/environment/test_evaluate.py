@@ -17,7 +17,7 @@ from roadworthy.environment import (
 )
 from roadworthy.errors import UsageError
 from tests.environment.robot import feedforward
-from tests.environment.robots import PdFourTicks
+from tests.environment.robots import Pd, PdFourTicks
 from tests.environment.test_contract import tutorial
 
 
@@ -150,3 +150,33 @@ def test_evaluate_says_what_it_needs(tmp_path: Path) -> None:
     session = SessionWrapper(tmp_path, "policy.onnx", actor=actor)
     with pytest.raises(UsageError, match="how long"):
         evaluate(env, env.context_manager(), session)
+
+
+class OwnWay(Pd):
+    """An environment whose step applies the actions by a method of its own."""
+
+    decimation = 4
+
+    def step(self, actions: Tensor) -> tuple[Tensor, bool]:
+        self.process_actions(actions)
+        for _ in range(self.decimation):
+            self.torque[:] = 20.0 * (self.target - self.q) - 0.5 * self.v
+            self.age += 1
+            self.world()
+        return self.compute_observations(), False
+
+
+def test_an_environment_that_applies_actions_by_another_way_is_compared_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = OwnWay()
+    actor = feedforward(env)
+    export_environment_as_onnx(env, actor, tmp_path)
+    session = SessionWrapper(tmp_path, "policy.onnx", actor=actor)
+    passed, _ = evaluate(env, env.context_manager(), session, num_steps=12)
+    assert passed, capsys.readouterr().out
+    with torch.no_grad():
+        next(actor.parameters()).add_(0.1)
+    passed, _ = evaluate(env, env.context_manager(), session, num_steps=12)
+    assert not passed
+    assert "first divergence: " in capsys.readouterr().out

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import walk
+from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.environment.actor import ExportableActor
 from roadworthy.environment.components import GetTensor
 from roadworthy.environment.context import ContextManager
@@ -180,16 +180,12 @@ class _Run:
         self.judge.compare(step, 0, OBSERVATIONS, observations, got[OBSERVATIONS])
         self.judge.compare(step, 0, ACTIONS, actions, got[ACTIONS])
         driven = torch.from_numpy(got[ACTIONS]) if self.closed else actions
+        standing = self._standing_ticks(driven)
         with watched(source) as ticks:
             following, was_reset = env.step(driven.clone())
         if len(ticks) != self.signature.decimation:
-            # The environment applies actions in some other way: the state of one tick must do.
-            raise UsageError(
-                f"env.step called apply_actions {len(ticks)} times, decimation is "
-                f"{self.signature.decimation}",
-                where=type(env).__name__,
-                hint="step must call process_actions once and apply_actions at every tick",
-            )
+            # The environment applies actions by another way than the adapter's.
+            ticks = standing
         for tick, seen in enumerate(ticks):
             if tick:
                 got, memory = self._infer(tick, memory, seen.inputs)
@@ -198,6 +194,19 @@ class _Run:
             for name, value in seen.memory.items():
                 self.judge.compare(step, tick, f"memory.{name}.out", value, memory[name])
         return following, memory, bool(was_reset)
+
+    def _standing_ticks(self, actions: torch.Tensor) -> list[Tick]:
+        """The ticks of a world that stands still, on an environment that is put back."""
+        with preserved(self.source.env):
+            self.source.env.process_actions(actions.clone())
+            ticks = []
+            for _ in range(self.signature.decimation):
+                inputs = _values(self.source.inputs)
+                self.source.env.apply_actions()
+                ticks.append(
+                    Tick(inputs, _values(self.source.outputs), _values(self.source.memory))
+                )
+        return ticks
 
     def _infer(
         self, tick: int, memory: Mapping[str, Array], raw: Tensors

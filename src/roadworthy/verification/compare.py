@@ -42,7 +42,7 @@ class Difference:
         place = "".join(f"[{i}]" for i in self.index)
         return (
             f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
-            f"got {self.got:.9g} (off by {self.absolute:.3g})"
+            f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g})"
         )
 
     def to_json(self) -> dict[str, Any]:
