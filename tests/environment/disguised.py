@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from roadworthy.environment import Input
 from tests.environment.mistakes import Sound
 from tests.environment.robot import wave
 
@@ -37,6 +38,23 @@ class RareCommand(Extra):
 
     def extra(self) -> Tensor:
         return self.command * 1.0
+
+
+class GatedCommand(Extra):
+    """A command that counts only while a registered gate is open; at first it is shut."""
+
+    def build(self) -> None:
+        super().build()
+        self.command, self.gate = torch.zeros(1, 2), torch.zeros(1, 1)
+        self.context_manager().add_component(Input("gate", lambda: self.gate))
+
+    def world(self) -> None:
+        super().world()
+        self.command[:] = wave(self.age, 1, 2)
+        self.gate[:] = float(self.age >= 3)
+
+    def extra(self) -> Tensor:
+        return self.command * self.gate
 
 
 class CommandOfTheEpisode(Extra):
@@ -153,6 +171,7 @@ def _term() -> tuple[Callable[[], Tensor], Callable[[int], None]]:
 
 DISGUISED: dict[type[Extra], str] = {
     RareCommand: "env.command",
+    GatedCommand: "env.command",
     CommandOfTheEpisode: "env.command",
     GaitPhase: "env.phase",
     GaitPhaseNumber: "env.phase",

@@ -18,12 +18,15 @@ import torch
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitute import Read
 from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, unreachable_moves
-from roadworthy.environment.paths import Place, find
+from roadworthy.environment.movement import Movement, after, unreachable_moves
+from roadworthy.environment.paths import Place
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
+from roadworthy.spec.port import Array
 
 CLOSE = 1e-6
+# What matters at one moment may be multiplied by zero at another: after so many live steps.
+MOMENTS = (0, 5, 17)
 # No fraction of a period: a sine of the nudged value must not come out the same.
 NUDGE = 0.6180339887
 
@@ -38,6 +41,7 @@ class Hidden:
     kind: Kind
     where: str
     number: bool = False
+    handed_over: bool = False
 
     def finding(self, source: EnvironmentSource) -> Finding:
         cause = "changes by itself" if self.kind == "Input" else "is changed by the step"
@@ -92,41 +96,53 @@ def hidden(
     `reads` are those of the two halves of a policy step, by name. What the first half writes and
     only the second reads needs no registration: it can be nothing but memory.
     """
-    _, known = find(source.roots)
-    ports = {id(read()) for read in source.ports.values()}
     found: dict[str, Hidden] = {}
-    handed_over: list[Place] = []
+    handed_over: dict[str, Place] = {}
+    for steps in MOMENTS:
+        with after(source, steps):
+            for each in (
+                *_tensors(source, reads, moved, {*found, *handed_over}),
+                *_numbers(source, moved),
+            ):
+                if each.handed_over and each.place is not None:
+                    handed_over[each.place.path] = each.place
+                else:
+                    found.setdefault(each.place.path if each.place else each.where, each)
+    return list(found.values()), list(handed_over.values())
+
+
+def _tensors(
+    source: EnvironmentSource, reads: Mapping[str, list[Read]], moved: Movement, done: set[str]
+) -> Iterator[Hidden]:
+    _, known = moved.places
+    ports = {id(read()) for read in source.ports.values()}
     for half, seen in reads.items():
         for read in seen:
             place = known.get(id(read.tensor))
             if place is None:
-                if _unreachable_matters(source, half, read):
-                    found[read.where] = Hidden(None, "Input", read.where)
+                if read.where not in done and _unreachable_matters(source, half, read):
+                    yield Hidden(None, "Input", read.where)
                 continue
-            if (
-                id(read.tensor) in ports
-                or place.path in found
-                or not moved.moves(place.path, read.rest)
-            ):
+            if place.path in done or not moved.moves(place.path, read.rest):
                 continue
-            if not _tensor_matters(source, half, read):
+            tensor = place.get(source.roots)
+            if id(tensor) in ports or not _tensor_matters(source, half, tensor, read.rest):
                 continue
-            if half == "substep" and place.path in moved.by_step:
-                handed_over.append(place)
-            else:
-                kind: Kind = "Memory" if place.path in moved.by_step else "Input"
-                found[place.path] = Hidden(place, kind, read.where)
-    return [*found.values(), *_numbers(source, moved)], handed_over
+            kind: Kind = "Memory" if place.path in moved.by_step else "Input"
+            passed_on = half == "substep" and kind == "Memory"
+            yield Hidden(place, kind, read.where, handed_over=passed_on)
 
 
 def _unreachable_matters(source: EnvironmentSource, half: str, read: Read) -> bool:
     if isinstance(read.tensor, torch.nn.Parameter):
         return False
-    return unreachable_moves(source, read.tensor) and _tensor_matters(source, half, read)
+    return unreachable_moves(source, read.tensor) and _tensor_matters(
+        source, half, read.tensor, read.rest
+    )
 
 
 def _numbers(source: EnvironmentSource, moved: Movement) -> Iterator[Hidden]:
-    known, _ = find(source.roots)
+    known, _ = moved.places
     for path in sorted(moved.all):
         value = moved.before.get(path)
         if not isinstance(value, (bool, int, float, np.generic)) or path not in known:
@@ -152,15 +168,17 @@ def _number_matters(source: EnvironmentSource, half: str, place: Place, value: A
             return True
 
 
-def _tensor_matters(source: EnvironmentSource, half: str, read: Read) -> bool:
+def _tensor_matters(
+    source: EnvironmentSource, half: str, tensor: torch.Tensor, rest: Array | None
+) -> bool:
     """Whether the results depend on the tensor, or on those of its elements that are no port."""
     plain = outcome(source, half)
-    with preserved(*source.roots.values(), [read.tensor]), torch.inference_mode():
-        nudged = _nudged(read.tensor)
-        if read.rest is not None:
-            nudged = torch.where(torch.from_numpy(read.rest), nudged, read.tensor)
+    with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
+        nudged = _nudged(tensor)
+        if rest is not None and rest.shape == tuple(tensor.shape):
+            nudged = torch.where(torch.from_numpy(rest), nudged, tensor)
         # In place, so that every view of it sees the other values too.
-        read.tensor.copy_(nudged)
+        tensor.copy_(nudged)
         try:
             return not same(plain, outcome(source, half))
         except Exception:  # another value breaks the environment: it certainly matters

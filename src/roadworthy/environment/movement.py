@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import Value, changed, preserved, values
+from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.spec.port import Array
 
@@ -28,6 +31,8 @@ class Movement:
     by_world: frozenset[str]
     before: dict[str, Value]
     seen: dict[str, list[Any]]
+    # By path, and by the identity of what lay there before anything moved.
+    places: tuple[dict[str, Place], dict[int, Place]]
 
     @property
     def all(self) -> frozenset[str]:
@@ -48,6 +53,7 @@ class Movement:
 def movement(source: EnvironmentSource) -> Movement:
     """What changes when the captured step runs, and what changes when the environment lives."""
     seen: dict[str, list[Any]] = {}
+    places = find(source.roots)
     with preserved(*source.roots.values()), torch.inference_mode():
         before = values(source.roots)
         source.step()
@@ -61,7 +67,16 @@ def movement(source: EnvironmentSource) -> Movement:
                 by_world |= _note(before, values(source.roots), seen)
         source.restart()
         by_world |= _note(before, values(source.roots), seen)
-    return Movement(frozenset(by_step), frozenset(by_world - by_step), before, seen)
+    return Movement(frozenset(by_step), frozenset(by_world - by_step), before, seen, places)
+
+
+@contextmanager
+def after(source: EnvironmentSource, steps: int) -> Iterator[None]:
+    """The environment as it is so many policy steps from now; it is put back afterwards."""
+    with preserved(*source.roots.values()), torch.inference_mode():
+        for _ in range(steps):
+            source.env.step(source.actor(source.env.compute_observations()))
+        yield
 
 
 def unreachable_moves(source: EnvironmentSource, tensor: torch.Tensor) -> bool:

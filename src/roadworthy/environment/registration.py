@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from roadworthy.capture.snapshot import preserved
-from roadworthy.environment.hidden import same
+from roadworthy.environment.hidden import MOMENTS, same
+from roadworthy.environment.movement import after
 from roadworthy.environment.original import drive
 from roadworthy.environment.source import (
     ACTIONS,
@@ -28,13 +29,8 @@ def problems(source: EnvironmentSource, *, contract: bool) -> list[Finding]:
     found = [*_names(source), *_metadata(source), *_tensors(source, contract=contract)]
     if found:
         return found
-    return [
-        *_shapes(source),
-        *_shared(source),
-        *_copied_memory(source),
-        *_useless_inputs(source),
-        *_unwritten(source),
-    ]
+    found = [*_shapes(source), *_shared(source), *_copied(source)]
+    return found or [*_useless_inputs(source), *_unwritten(source)]
 
 
 def _finding(where: str, what: str, hint: str = "") -> Finding:
@@ -104,32 +100,39 @@ def _shared(source: EnvironmentSource) -> Iterator[Finding]:
         seen.setdefault(place, name)
 
 
-def _copied_memory(source: EnvironmentSource) -> Iterator[Finding]:
-    for name, read in source.memory.items():
+def _copied(source: EnvironmentSource) -> Iterator[Finding]:
+    """Callbacks that return a copy: what is written there never reaches the environment."""
+    for name, read in (source.inputs | source.memory).items():
         with preserved(*source.roots.values()), torch.inference_mode():
             try:
-                drive(name, read, _moved(read()))
+                drive(name, read, _moved(read(), 1.0))
             except UsageError as error:
                 yield error.findings[0]
 
 
 def _useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
-    """Inputs that change nothing when they change: a wrong tensor, or a copy of the right one."""
-    plain = _both_halves(source)
-    for name, read in source.inputs.items():
+    """Inputs that change nothing when they change, now or later in the life of the environment."""
+    idle = list(source.inputs)
+    for steps in MOMENTS:
+        with after(source, steps):
+            plain = _both_halves(source)
+            idle = [name for name in idle if not _influences(source, name, plain)]
+    for name in idle:
+        yield _finding(
+            name,
+            "never influences anything",
+            "remove it, or return the tensor that the environment really reads",
+        )
+
+
+def _influences(source: EnvironmentSource, name: str, plain: list[torch.Tensor]) -> bool:
+    read = source.inputs[name]
+    for scale in (1.0, 30.0):
         with preserved(*source.roots.values()), torch.inference_mode():
-            try:
-                drive(name, read, _moved(read()))
-            except UsageError as error:
-                yield error.findings[0]
-                continue
-            moved = _both_halves(source)
-        if same(plain, moved):
-            yield _finding(
-                name,
-                "never influences anything",
-                "remove it, or return the tensor that the environment really reads",
-            )
+            drive(name, read, _moved(read(), scale))
+            if not same(plain, _both_halves(source)):
+                return True
+    return False
 
 
 def _unwritten(source: EnvironmentSource) -> Iterator[Finding]:
@@ -165,10 +168,11 @@ def _both_halves(source: EnvironmentSource) -> list[torch.Tensor]:
         return found
 
 
-def _moved(tensor: torch.Tensor) -> torch.Tensor:
+def _moved(tensor: torch.Tensor, scale: float) -> torch.Tensor:
     """Other values: integers by integers, so that an index stays an index."""
     if tensor.dtype == torch.bool:
         return ~tensor
     if not tensor.is_floating_point():
         return torch.where(tensor > 0, tensor - 1, tensor + 1)
-    return tensor + torch.linspace(0.1, 0.4, tensor.numel()).reshape(tensor.shape).to(tensor.dtype)
+    steps = scale * torch.linspace(0.1, 0.4, tensor.numel()).reshape(tensor.shape)
+    return tensor + steps.to(tensor.dtype)
