@@ -6,10 +6,9 @@ A layout is a port name, a dict of layouts or a list of layouts; it is JSON as i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 Layout = str | dict[str, "Layout"] | list["Layout"]
-Leaf = TypeVar("Leaf")
 
 
 def layout_of(name: str, value: Any) -> Layout:
