@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy import backends
+from roadworthy.backends import Backend
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
@@ -26,11 +29,18 @@ from roadworthy.spec.transforms import ActionStep
 from roadworthy.verification.certificate import Certificate
 from roadworthy.verification.verify import examine
 
+_STAGES = {
+    "onnx": "writing ONNX",
+    "torch_export": "writing torch.export",
+    "aoti": "compiling with g++ (takes tens of seconds)",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
     """How the artifact is written: nothing here changes what the policy does."""
 
+    targets: Sequence[str] = ("onnx",)
     opset: int = 20
     ir_version: int = 10
     seed: int = 0
@@ -40,6 +50,21 @@ class ExportOptions:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"seed must be 0 or more, got {self.seed}")
+        # Each once, in the order of the registry: the order in which they are said means nothing.
+        wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
+        for name in wanted:
+            backends.refuse_unknown(name)
+        if not wanted:
+            raise UsageError("no target", hint=f"targets=[{backends.names()[0]!r}]")
+        object.__setattr__(
+            self, "targets", tuple(name for name in backends.names() if name in wanted)
+        )
+
+    def backend(self, target: str) -> Backend:
+        """The backend of a target, set as the options say."""
+        if target == "onnx":
+            return OnnxBackend(opset=self.opset, ir_version=self.ir_version)
+        return backends.get(target)()
 
 
 def export(
@@ -51,14 +76,16 @@ def export(
     normalizer: Any = None,
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
+    targets: Sequence[str] | None = None,
     options: ExportOptions | None = None,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
     Nothing is left behind unless the artifact passed every check against the live module, or
-    `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
+    `options.allow_uncertified` waives that; the waiver is recorded in the manifest. `targets`
+    are the forms that it takes: onnx, torch_export, aoti.
     """
-    options = options or ExportOptions()
+    options = with_targets(options, targets)
     sealing.refuse_foreign(Path(folder))
     if isinstance(source, Source):
         if example is not None or memory or normalizer or outputs or action:
@@ -80,6 +107,12 @@ def export(
     return export_source(described, folder, options)
 
 
+def with_targets(options: ExportOptions | None, targets: Sequence[str] | None) -> ExportOptions:
+    """The options, for the given targets if there are any."""
+    options = options or ExportOptions()
+    return dataclasses.replace(options, targets=targets) if targets is not None else options
+
+
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
@@ -96,20 +129,24 @@ def write_bundle(
     """The certified bundle of a program, compared with what it was captured from."""
     say = options.progress or (lambda stage: None)
     target = Path(folder)
+    lowering = {name: options.backend(name) for name in options.targets}
     with sealing.new_bundle(target) as partial:
-        say("writing ONNX")
-        backend = OnnxBackend(opset=options.opset, ir_version=options.ir_version)
-        backend.lower(program, partial)
+        files = {}
+        for name, backend in lowering.items():
+            say(_STAGES[name])
+            files[name] = backend.lower(program, partial)[0].name
         say("recording the original")
         trace = record(subject, program.signature, seed=options.seed)
         _refuse_never_finite(trace)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
-        sealing.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=False))
+        described = manifest(program, files, options)
+        sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, subject, options)
         if not certificate.passed:
             if not options.allow_uncertified:
                 certificate.raise_if_failed()
-            sealing.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=True))
+            waived = described | {"waivers": ["uncertified"]}
+            sealing.write_json(partial / bundles.MANIFEST, waived)
         sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
     return Bundle.open(target)
 
@@ -129,17 +166,17 @@ def _refuse_never_finite(trace: Trace) -> None:
         )
 
 
-def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[str, Any]:
+def manifest(program: Program, files: Mapping[str, str], options: ExportOptions) -> dict[str, Any]:
     """Everything about the bundle that is not weights: no clock, no path."""
+    onnx = {"opset": options.opset, "ir_version": options.ir_version} if "onnx" in files else {}
     return {
         "format": bundles.FORMAT,
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
-        "targets": {"onnx": bundles.POLICY},
-        "opset": options.opset,
-        "ir_version": options.ir_version,
-        "waivers": ["uncertified"] if waived else [],
+        "targets": dict(files),
+        **onnx,
+        "waivers": [],
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),
@@ -151,4 +188,6 @@ def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[
 def _certify(partial: Path, subject: Subject, options: ExportOptions) -> Certificate:
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
-    return examine(unsealed, against=subject, seed=options.seed, progress=options.progress)
+    return examine(
+        unsealed, against=subject, seed=options.seed, progress=options.progress, trust=True
+    )

@@ -89,7 +89,7 @@ def certificate_table(certificate: Certificate) -> Table:
     made = table("", "check", "claim", ">steps", ">worst", title=f"Certificate {verdict}")
     for check in certificate.checks:
         mark = Text("✓", "green") if check.passed else Text("✗", "bold red")
-        made.add_row(mark, check.name, check.claim, str(check.steps), _worst(check))
+        made.add_row(mark, check.title, check.claim, str(check.steps), _worst(check))
     return made
 
 
@@ -105,7 +105,9 @@ def print_certificate(certificate: Certificate) -> None:
     console.print(certificate_table(certificate))
     for check in certificate.checks:
         if check.first_failure:
-            console.print(Text(f"  {check.name}: {check.first_failure}", "red"))
+            console.print(Text(f"  {check.title}: {check.first_failure}", "red"))
+    for note in certificate.notes:
+        console.print(Text(f"  note: {note}", "cyan"))
 
 
 def size_text(count: int) -> str:

@@ -24,6 +24,12 @@ class Check:
     steps: int
     differences: tuple[Difference, ...] = ()
     first_failure: Difference | None = None
+    target: str = "onnx"
+
+    @property
+    def title(self) -> str:
+        """The name, with the target where it is not the usual one."""
+        return self.name if self.target == "onnx" else f"{self.target} {self.name}"
 
     @classmethod
     def of(cls, name: str, claim: str, comparison: Comparison) -> Check:
@@ -39,10 +45,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The verdict over all checks. Any failing step of any check fails it."""
+    """The verdict over all checks. Any failing step of any check fails it.
+
+    `notes` say what was not run, and why: no part of the verdict.
+    """
 
     checks: tuple[Check, ...]
     seed: int
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -71,12 +81,13 @@ class Certificate:
 
     def _findings(self) -> Iterator[Finding]:
         if not self.checks:
-            yield Finding(code=CertificateFailed.code, what="nothing was checked")
+            hint = "; ".join(self.notes)
+            yield Finding(code=CertificateFailed.code, what="nothing was checked", hint=hint)
         for check in self.checks:
             if not check.passed:
                 yield Finding(
                     code=CertificateFailed.code,
-                    where=check.name,
+                    where=check.title,
                     what=str(check.first_failure or "no step was compared"),
                     hint=f"it does not hold that {check.claim}",
                 )
@@ -87,13 +98,18 @@ class Certificate:
             "passed": self.passed,
             "seed": self.seed,
             "checks": [_check_json(check) for check in self.checks],
+            "notes": list(self.notes),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
         if data.get("version") != VERSION:
             raise BundleError(f"the certificate has version {data.get('version')}, not {VERSION}")
-        return cls(checks=tuple(_check(each) for each in data["checks"]), seed=data["seed"])
+        return cls(
+            checks=tuple(_check(each) for each in data["checks"]),
+            seed=data["seed"],
+            notes=tuple(data.get("notes", ())),
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Certificate:
@@ -102,18 +118,21 @@ class Certificate:
     def __str__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         lines = [f"certificate {verdict}: {self.steps} steps in {len(self.checks)} checks"]
+        width = max((len(check.title) for check in self.checks), default=0)
         for check in self.checks:
             mark = "ok  " if check.passed else "FAIL"
-            lines.append(f"  {mark} {check.name:<10} {check.steps:>5} steps  {check.claim}")
+            lines.append(f"  {mark} {check.title:<{width}} {check.steps:>5} steps  {check.claim}")
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 
 def _check_json(check: Check) -> dict[str, Any]:
     first = check.first_failure
     return {
+        "target": check.target,
         "name": check.name,
         "claim": check.claim,
         "passed": check.passed,
@@ -140,6 +159,7 @@ def _check(data: Mapping[str, Any]) -> Check:
         steps=data["steps"],
         differences=tuple(_read(each) for each in data["differences"]),
         first_failure=_read(first) if first else None,
+        target=data.get("target", "onnx"),
     )
 
 

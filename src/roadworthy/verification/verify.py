@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from roadworthy.errors import UsageError, need
-from roadworthy.runtime.load import from_bundle
+from roadworthy.runtime.engines import needs_trust
+from roadworthy.runtime.load import engine_of
+from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
-from roadworthy.verification.certificate import Certificate
+from roadworthy.verification.certificate import Certificate, Check
 
 Progress = Callable[[str], None]
 
@@ -24,6 +28,7 @@ def verify(
     against: Any = None,
     normalizer: Any = None,
     seed: int = 0,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a bundle.
@@ -31,6 +36,7 @@ def verify(
     Alone it replays the recorded steps and tests batches and resets, without PyTorch: the
     self-test on the robot. `against` (a module, or a `Source`) adds fresh steps of the live
     original; `normalizer` is the module that was exported in front of it, if it was a module.
+    Targets that are code are run with `trust=True` only; what was not run is noted.
     """
     if not Path(path).is_dir():
         raise UsageError(
@@ -38,7 +44,12 @@ def verify(
             hint="verify needs the folder: a lone .onnx carries no trace",
         )
     return examine(
-        Bundle.open(path), against=against, normalizer=normalizer, seed=seed, progress=progress
+        Bundle.open(path),
+        against=against,
+        normalizer=normalizer,
+        seed=seed,
+        trust=trust,
+        progress=progress,
     )
 
 
@@ -48,24 +59,45 @@ def examine(
     against: Any = None,
     normalizer: Any = None,
     seed: int = 0,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a bundle that is already open."""
     say = progress or (lambda stage: None)
-    say("replaying the trace")
-    done = [checks.replay(from_bundle(bundle), Trace.from_bytes(bundle.files[TRACE]))]
-    if not bundle.signature.fixed_rows:
-        say("comparing batches")
-        done.append(checks.batch(lambda: from_bundle(bundle), seed))
-    say("comparing resets")
-    done.append(checks.reset(lambda: from_bundle(bundle), seed))
+    subject = None
     if against is not None:
-        say("stepping beside the live module")
         need("torch", extra="export")
+        subject = _subject(bundle, against, normalizer)
+    done: list[Check] = []
+    notes: list[str] = []
+    for target, file in bundle.targets.items():
+        if trust or not needs_trust(target):
+            done += _checks(bundle, target, subject, seed, say)
+        else:
+            notes.append(f"{target} was not run: {file} is code; trust=True runs it")
+    return Certificate(checks=tuple(done), seed=seed, notes=tuple(notes))
+
+
+def _checks(bundle: Bundle, target: str, subject: Any, seed: int, say: Progress) -> Iterator[Check]:
+    """Every check of one target, which may run, one after another."""
+    new = partial(Policy, bundle.signature, engine_of(bundle, target, trust=True))
+    prefix = f"{target}: " if len(bundle.targets) > 1 else ""
+
+    def of_target(check: Check) -> Check:
+        return dataclasses.replace(check, target=target)
+
+    say(f"{prefix}replaying the trace")
+    yield of_target(checks.replay(new(), Trace.from_bytes(bundle.files[TRACE])))
+    if not bundle.signature.fixed_rows:
+        say(f"{prefix}comparing batches")
+        yield of_target(checks.batch(new, seed))
+    say(f"{prefix}comparing resets")
+    yield of_target(checks.reset(new, seed))
+    if subject is not None:
+        say(f"{prefix}stepping beside the live module")
         from roadworthy.verification.live import live
 
-        done.append(live(from_bundle(bundle), _subject(bundle, against, normalizer), seed))
-    return Certificate(checks=tuple(done), seed=seed)
+        yield of_target(live(new(), subject, seed))
 
 
 def _subject(bundle: Bundle, against: Any, normalizer: Any) -> Any:
