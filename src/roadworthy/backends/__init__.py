@@ -13,6 +13,7 @@ from roadworthy.program import Program
 _MODULES = {
     "onnx": "roadworthy.backends.onnx",
     "torch_export": "roadworthy.backends.torch_export",
+    "aoti": "roadworthy.backends.aoti",
 }
 
 
