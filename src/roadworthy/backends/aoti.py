@@ -7,21 +7,20 @@ import json
 import os
 import shlex
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch._inductor.utils import fresh_cache
-from torch.export.pt2_archive._package import package_pt2
 
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY
+from roadworthy.runtime.inductor import passing_cache
 from roadworthy.spec.bundle import AOTI
 
 
@@ -38,16 +37,13 @@ class AotiBackend:
         graphs = fitting(program)
         own = {CPU_KEY: json.dumps(torch.backends.cpu.get_cpu_capability())}
         buffer = io.BytesIO()
-        with (
-            tempfile.TemporaryDirectory(prefix="roadworthy-") as scratch,
-            _compiling_in(Path(scratch)),
-            quiet(),
-            without_notes(graphs.values()),
-        ):
-            libraries = {
-                name: _compiled(graph, Path(scratch) / name) for name, graph in graphs.items()
-            }
-            package_pt2(buffer, aoti_files=libraries, extra_files=extra_files(program) | own)
+        with passing_cache() as scratch, quiet(), without_notes(graphs.values()):
+            # Here, and not above: whoever imports Inductor gets a folder for its cache.
+            from torch.export.pt2_archive._package import package_pt2
+
+            with _pathless_compiler(scratch):
+                made = {name: _compiled(graph, scratch / name) for name, graph in graphs.items()}
+            package_pt2(buffer, aoti_files=made, extra_files=extra_files(program) | own)
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
@@ -69,7 +65,7 @@ def _compiler() -> Path:
     return Path(found)
 
 
-def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[str]:
+def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
     """The library and the note on what it was compiled for, under names that do not change."""
     options = {
         "aot_inductor.package": True,
@@ -84,7 +80,7 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[str]:
     try:
         with torch.no_grad():
             module = graph.module(check_guards=False)
-            files = torch._inductor.aot_compile(module, *graph.example_inputs, options=options)
+            files: Any = torch._inductor.aot_compile(module, *graph.example_inputs, options=options)
     except Exception as error:  # Inductor and the compiler raise what they like
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise ExportError(
@@ -106,29 +102,24 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[str]:
 
 
 @contextmanager
-def _compiling_in(scratch: Path) -> Iterator[None]:
-    """Inductor's cache inside `scratch`, and a compiler that writes no path into what it makes.
+def _pathless_compiler(scratch: Path) -> Iterator[None]:
+    """The compiler on the PATH writes no path into what it makes: two exports are alike.
 
-    Nothing stays on the machine, nothing of an earlier export is reused, and two exports give
-    the same library.
+    Nothing of an earlier compilation is reused.
     """
-    before = os.environ.get("PATH", "")
+    from torch._inductor.utils import fresh_cache
+
     real = _compiler()
     with fresh_cache(dir=str(scratch)):
-        cache = os.environ["TORCHINDUCTOR_CACHE_DIR"]
         flags = [
-            f"-ffile-prefix-map={cache}=.",
+            f"-ffile-prefix-map={os.environ['TORCHINDUCTOR_CACHE_DIR']}=.",
             f"-ffile-prefix-map={Path(torch.__file__).parent}=torch",
             "-s",
         ]
-        tools = scratch / "bin"
-        tools.mkdir()
-        script = tools / real.name
+        # By name, not by path: the command is part of the names that Inductor makes up.
+        script = scratch / "bin" / real.name
+        script.parent.mkdir()
         script.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real))} "$@" {shlex.join(flags)}\n')
         script.chmod(0o755)
-        # By name, not by path: the command is part of the names that Inductor makes up.
-        os.environ["PATH"] = f"{tools}{os.pathsep}{before}"
-        try:
-            yield
-        finally:
-            os.environ["PATH"] = before
+        os.environ["PATH"] = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
+        yield

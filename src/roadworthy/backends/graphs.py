@@ -11,6 +11,7 @@ import torch
 
 from roadworthy.errors import BatchSpecialised, ExportError, Finding
 from roadworthy.program import Program
+from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import METADATA_KEY, STEP, SUBSTEP
 from roadworthy.spec.bundle import SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port
@@ -20,10 +21,16 @@ _NOTES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "cust
 
 
 def fitting(program: Program) -> dict[str, torch.export.ExportedProgram]:
-    """Name in the archive → graph, once each was found to fulfil the signature."""
-    graphs = {STEP: program.graph}
+    """Name in the archive → graph, once each was found to fulfil the signature.
+
+    In-place writes become values on the way, as they do in ONNX: only then does a graph say
+    which of its constants it would change.
+    """
+    captured = {STEP: program.graph}
     if program.substep is not None:
-        graphs[SUBSTEP] = program.substep
+        captured[SUBSTEP] = program.substep
+    with quiet():
+        graphs = {name: graph.run_decompositions({}) for name, graph in captured.items()}
     findings = [each for graph in graphs.values() for each in _misfits(graph, program)]
     if findings:
         raise BatchSpecialised(findings=findings)

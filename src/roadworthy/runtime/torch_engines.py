@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from roadworthy.errors import BundleError, need
 from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY, STEP, SUBSTEP, Archive
+from roadworthy.runtime.inductor import passing_cache
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 
@@ -80,9 +79,9 @@ class TorchExportEngine(TorchEngine):
     def __init__(self, data: bytes, signature: Signature, *, where: str, threads: int = 1) -> None:
         Archive(data, where=where)
         need("torch", extra="export")
-        package: Any = need("torch.export.pt2_archive._package", extra="export")
         try:
-            with quiet():
+            with passing_cache(), quiet():
+                package: Any = need("torch.export.pt2_archive._package", extra="export")
                 self.programs: dict[str, Any] = package.load_pt2(io.BytesIO(data)).exported_programs
             graphs = [_flat(self.programs[name]) for name in _names(signature)]
         except Exception as error:  # deserialisation raises what it likes
@@ -100,8 +99,8 @@ class AotiEngine(TorchEngine):
         loader = torch._C._aoti.AOTIModelPackageLoader
         try:
             # The loader unpacks from a file; these are the bytes that were compared with their sum.
-            with tempfile.TemporaryDirectory(prefix="roadworthy-") as folder, quiet():
-                path = Path(folder) / "policy.pt2"
+            with passing_cache() as folder, quiet():
+                path = folder / "policy.pt2"
                 path.write_bytes(data)
                 loaded = [loader(str(path), name, True, 1, -1) for name in _names(signature)]
         except Exception as error:  # the loader raises what it likes
