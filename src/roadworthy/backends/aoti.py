@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,15 @@ class AotiBackend:
 
     def __post_init__(self) -> None:
         _compiler()
+        folder = tempfile.gettempdir()
+        if " " in folder:
+            raise ExportError(
+                "AOTInductor compiles in the temporary folder, and takes its name apart at the "
+                "space",
+                code="RW130",
+                where=folder,
+                hint="set TMPDIR to a folder without one",
+            )
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         graphs = fitting(program)
@@ -82,9 +92,12 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
             module = graph.module(check_guards=False)
             files: Any = torch._inductor.aot_compile(module, *graph.example_inputs, options=options)
     except Exception as error:  # Inductor and the compiler raise what they like
-        lines = [line for line in str(error).splitlines() if line.strip()]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # What the compiler said comes below the command that ran it.
+        said = next((line for line in lines if "error:" in line and "Error:" not in line), None)
+        what = said or (lines[0] if lines else type(error).__name__)
         raise ExportError(
-            f"AOTInductor cannot compile the graph: {lines[0] if lines else type(error).__name__}",
+            f"AOTInductor cannot compile the graph: {what}",
             code="RW105",
             hint="leave aoti out of the targets, or change the named operator",
         ) from error

@@ -17,6 +17,9 @@ def verify(
     against: Annotated[
         str | None, typer.Option(help="The live module: file.py:name. Needs PyTorch.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the targets that are code: torch_export, aoti.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -30,7 +33,7 @@ def verify(
     """
     with working(silent=as_json) as progress:
         live = resolve(against) if against else None
-        certificate = verify_bundle(folder, against=live, seed=seed, progress=progress)
+        certificate = verify_bundle(folder, against=live, seed=seed, trust=trust, progress=progress)
     if as_json:
         print_json(certificate.to_json())
     else:

@@ -17,6 +17,11 @@ CPU_KEY = "roadworthy.cpu"
 STEP, SUBSTEP = "model", "substep"
 
 
+def is_archive(data: bytes) -> bool:
+    """Whether this is a `.pt2`: each is a zip, and no ONNX file begins like one."""
+    return data.startswith(b"PK")
+
+
 class Archive:
     """A `.pt2` file's table of contents and its extra files: a plain zip so far."""
 

@@ -52,7 +52,7 @@ def opened(
             f"the file is code: {_CODE[target]}",
             code="RW211",
             where=where,
-            hint="trust=True, only for files that you made or whose origin you know",
+            hint="trust=True (--trust), only for files that you made or whose origin you know",
         )
     if target == "onnx":
         return OnnxEngine(data, threads=threads)

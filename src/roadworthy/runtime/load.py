@@ -36,7 +36,7 @@ def load(
         siblings = [each.name for each in place.parent.glob("*")] if place.parent.is_dir() else []
         raise BundleError(f"{place} does not exist", hint=did_you_mean(place.name, siblings))
     data = place.read_bytes()
-    if data.startswith(b"PK"):  # every .pt2 is a zip, and no .onnx is
+    if data.startswith(b"PK"):  # every .pt2 is a zip, and no .onnx begins like one
         return _from_archive(data, str(place), engine=engine, trust=trust, threads=threads)
     engines.chosen(engine, ("onnx",), where=str(place))
     return _from_onnx(data, place, threads=threads)

@@ -74,7 +74,7 @@ def examine(
         if trust or not needs_trust(target):
             done += _checks(bundle, target, subject, seed, say)
         else:
-            notes.append(f"{target} was not run: {file} is code; trust=True runs it")
+            notes.append(f"{target} was not run: {file} is code; trust=True (--trust) runs it")
     return Certificate(checks=tuple(done), seed=seed, notes=tuple(notes))
 
 
