@@ -64,7 +64,11 @@ def examine(
         need("torch", extra="export")
         from roadworthy.verification.live import live
 
-        done.append(live(from_bundle(bundle), _subject(bundle, against, normalizer), seed))
+        subject = _subject(bundle, against, normalizer)
+        done.append(live(from_bundle(bundle), subject, seed))
+        # What only this kind of subject can be asked: an environment lives on by itself.
+        further = getattr(subject, "further_checks", None)
+        done += further(from_bundle(bundle)) if further else []
     return Certificate(checks=tuple(done), seed=seed)
 
 
