@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
 from roadworthy.verification.certificate import Certificate
+from roadworthy.verification.rollout import closed_loop
+from roadworthy.worlds.world import World
 
 Progress = Callable[[str], None]
 
@@ -23,6 +26,8 @@ def verify(
     *,
     against: Any = None,
     normalizer: Any = None,
+    env: Any = None,
+    episodes: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Certificate:
@@ -31,6 +36,8 @@ def verify(
     Alone it replays the recorded steps and tests batches and resets, without PyTorch: the
     self-test on the robot. `against` (a module, or a `Source`) adds fresh steps of the live
     original; `normalizer` is the module that was exported in front of it, if it was a module.
+    `env` (a Gymnasium id, a function that makes an environment, or a `World`, which says more)
+    adds episodes in closed loop.
     """
     if not Path(path).is_dir():
         raise UsageError(
@@ -38,8 +45,27 @@ def verify(
             hint="verify needs the folder: a lone .onnx carries no trace",
         )
     return examine(
-        Bundle.open(path), against=against, normalizer=normalizer, seed=seed, progress=progress
+        Bundle.open(path),
+        against=against,
+        normalizer=normalizer,
+        world=_world(env, episodes, against),
+        seed=seed,
+        progress=progress,
     )
+
+
+def _world(env: Any, episodes: int | None, against: Any) -> World | None:
+    if env is None:
+        if episodes is not None:
+            raise UsageError("episodes of what?", hint="pass env='CartPole-v1', or a function")
+        return None
+    if against is None:
+        raise UsageError(
+            "an environment needs the original beside the artifact",
+            hint="verify(…, against=module, env=…); `roadworthy run` plays the artifact alone",
+        )
+    world = env if isinstance(env, World) else World(env)
+    return world if episodes is None else dataclasses.replace(world, episodes=episodes)
 
 
 def examine(
@@ -47,6 +73,7 @@ def examine(
     *,
     against: Any = None,
     normalizer: Any = None,
+    world: World | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Certificate:
@@ -69,6 +96,10 @@ def examine(
         # What only this kind of subject can be asked: an environment lives on by itself.
         further = getattr(subject, "further_checks", None)
         done += further(from_bundle(bundle)) if further else []
+        if world is not None:
+            done += closed_loop(
+                lambda: from_bundle(bundle), subject, world, seed=seed, progress=say
+            )
     return Certificate(checks=tuple(done), seed=seed)
 
 
