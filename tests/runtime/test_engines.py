@@ -140,7 +140,7 @@ def test_archive_that_torch_cannot_read_names_both_versions(folder: Path, tmp_pa
     (tmp_path / "later.pt2").write_bytes(buffer.getvalue())
     text = refusal(tmp_path / "later.pt2", trust=True)
     assert text.startswith(
-        f"[RW213] {tmp_path / 'later.pt2'}: torch {torch.__version__} cannot load it: "
+        f"[RW212] {tmp_path / 'later.pt2'}: torch {torch.__version__} cannot load it: "
         "Saved archive version 99 does not match"
     )
     assert "use the torch that manifest.json names under provenance" in text
@@ -220,7 +220,7 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 import roadworthy as rw
 
-print(rw.verify(sys.argv[1]).raise_if_failed().notes[0])
+print(rw.verify(sys.argv[1]).raise_if_failed().findings[0])
 rw.load(sys.argv[1]).reset()
 for ask in (
     lambda: rw.load(sys.argv[1], engine="torch_export", trust=True),
@@ -233,15 +233,17 @@ for ask in (
 """
 
 
-def test_robot_without_pytorch_runs_onnx_and_says_what_it_cannot(tmp_path: Path) -> None:
-    example = {"obs": torch.zeros(1, 4)}
-    targets = ["onnx", "torch_export"]
-    rw.export(torch.nn.Linear(4, 2), tmp_path / "both", example=example, targets=targets)
+def test_robot_without_pytorch_runs_onnx_and_says_what_it_cannot(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = str(export_once("discrete", "onnx", "torch_export").folder)
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", WITHOUT_TORCH, "both"],
+        [sys.executable, "-W", "error", "-c", WITHOUT_TORCH, folder],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     missing = "[RW002] torch is not installed\n  → pip install 'roadworthy[export]'\n"
-    note = "torch_export was not run: policy.pt2 is code; trust=True (--trust) runs it\n"
+    note = (
+        "[RW213] torch_export: was not run: policy.pt2 is code\n  → trust=True (--trust) runs it\n"
+    )
     assert run.stdout == note + missing + missing

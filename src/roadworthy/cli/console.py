@@ -28,9 +28,9 @@ def print_json(data: Any) -> None:
     sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
-    """Each finding on stderr: code and place, what is wrong, and below it what to do."""
-    console = Console(stderr=True, highlight=False)
+def print_findings(findings: Sequence[Finding], *, stderr: bool = True) -> None:
+    """Each finding: code and place, what is wrong, and below it what to do."""
+    console = Console(stderr=stderr, highlight=False)
     for finding in findings:
         place = f"{finding.where}: " if finding.where else ""
         head = Text.assemble((finding.code, _COLOURS[finding.severity]), " ", place, finding.what)
@@ -106,8 +106,7 @@ def print_certificate(certificate: Certificate) -> None:
     for check in certificate.checks:
         if check.first_failure:
             console.print(Text(f"  {check.title}: {check.first_failure}", "red"))
-    for note in certificate.notes:
-        console.print(Text(f"  note: {note}", "cyan"))
+    print_findings(certificate.findings, stderr=False)
 
 
 def size_text(count: int) -> str:

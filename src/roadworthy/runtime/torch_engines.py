@@ -153,7 +153,7 @@ def _unreadable(error: Exception, where: str) -> BundleError:
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return BundleError(
         f"torch {importlib.metadata.version('torch')} cannot load it: {first}",
-        code="RW213",
+        code="RW212",
         where=where,
         hint="use the torch that manifest.json names under provenance, or export again with yours",
     )

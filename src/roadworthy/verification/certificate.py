@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
 from roadworthy.verification.compare import Comparison, Difference
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class Check:
     steps: int
     differences: tuple[Difference, ...] = ()
     first_failure: Difference | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
     target: str = "onnx"
 
     @property
@@ -32,7 +33,9 @@ class Check:
         return self.name if self.target == "onnx" else f"{self.target} {self.name}"
 
     @classmethod
-    def of(cls, name: str, claim: str, comparison: Comparison) -> Check:
+    def of(
+        cls, name: str, claim: str, comparison: Comparison, facts: Mapping[str, Any] | None = None
+    ) -> Check:
         return cls(
             name=name,
             claim=claim,
@@ -40,6 +43,7 @@ class Check:
             steps=comparison.steps,
             differences=comparison.differences(),
             first_failure=comparison.first_failure,
+            facts=facts or {},
         )
 
 
@@ -47,12 +51,13 @@ class Check:
 class Certificate:
     """The verdict over all checks. Any failing step of any check fails it.
 
-    `notes` say what was not run, and why: no part of the verdict.
+    `findings` say more: where a difference begins and its likely cause, or, where nothing
+    failed, what a person should look at.
     """
 
     checks: tuple[Check, ...]
     seed: int
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -74,22 +79,21 @@ class Certificate:
 
     def raise_if_failed(self) -> Certificate:
         """The certificate itself, or an error that names every failed check."""
-        findings = list(self._findings())
-        if findings:
-            raise CertificateFailed(findings=findings)
+        failed = list(self._failed())
+        if failed:
+            raise CertificateFailed(findings=[*failed, *self.findings])
         return self
 
-    def _findings(self) -> Iterator[Finding]:
+    def _failed(self) -> Iterator[Finding]:
         if not self.checks:
-            hint = "; ".join(self.notes)
-            yield Finding(code=CertificateFailed.code, what="nothing was checked", hint=hint)
+            yield Finding(code=CertificateFailed.code, what="nothing was checked")
         for check in self.checks:
             if not check.passed:
                 yield Finding(
                     code=CertificateFailed.code,
                     where=check.title,
-                    what=str(check.first_failure or "no step was compared"),
-                    hint=f"it does not hold that {check.claim}",
+                    what=str(check.first_failure or check.claim),
+                    hint=f"it does not hold that {check.claim}" if check.first_failure else "",
                 )
 
     def to_json(self) -> dict[str, Any]:
@@ -98,7 +102,7 @@ class Certificate:
             "passed": self.passed,
             "seed": self.seed,
             "checks": [_check_json(check) for check in self.checks],
-            "notes": list(self.notes),
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
     @classmethod
@@ -108,7 +112,7 @@ class Certificate:
         return cls(
             checks=tuple(_check(each) for each in data["checks"]),
             seed=data["seed"],
-            notes=tuple(data.get("notes", ())),
+            findings=tuple(Finding(**each) for each in data["findings"]),
         )
 
     @classmethod
@@ -125,7 +129,7 @@ class Certificate:
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
-        lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  {each}" for each in self.findings]
         return "\n".join(lines)
 
 
@@ -139,6 +143,7 @@ def _check_json(check: Check) -> dict[str, Any]:
         "steps": check.steps,
         "differences": [_finite(each.to_json()) for each in check.differences],
         "first_failure": _finite(first.to_json()) if first else None,
+        "facts": dict(check.facts),
     }
 
 
@@ -159,7 +164,8 @@ def _check(data: Mapping[str, Any]) -> Check:
         steps=data["steps"],
         differences=tuple(_read(each) for each in data["differences"]),
         first_failure=_read(first) if first else None,
-        target=data.get("target", "onnx"),
+        facts=data["facts"],
+        target=data["target"],
     )
 
 

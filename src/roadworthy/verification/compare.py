@@ -64,9 +64,29 @@ class Comparison:
         for port, truth in expected.items():
             self._add_port(step, port, truth, got[port])
 
+    def add_steps(
+        self, first: int, expected: dict[str, Array], got: dict[str, Array], *, count: int
+    ) -> None:
+        """The values of many steps, stacked on a first axis, that count as `count` steps."""
+        self.steps += count
+        for port, truth in expected.items():
+            self._add_stack(first, port, truth, got[port])
+
     @property
     def passed(self) -> bool:
         return self.first_failure is None and self.steps > 0
+
+    def _add_stack(self, first: int, port: str, truth: Array, value: Array) -> None:
+        if truth.shape != value.shape or not truth.size:
+            self._add_port(first, port, truth, value)
+            return
+        gap, allowed = _gaps(truth, value)
+        excess = (gap - allowed).reshape(len(truth), -1).max(axis=1)
+        worst = int(np.argmax(gap.reshape(len(truth), -1).max(axis=1)))
+        failing = np.flatnonzero(excess > 0)
+        # The worst step and every failing one; the others have nothing to add.
+        for step in sorted({worst, *failing.tolist()}):
+            self._add_port(first + step, port, truth[step], value[step])
 
     def _add_port(self, step: int, port: str, truth: Array, value: Array) -> None:
         if truth.shape != value.shape:
