@@ -81,7 +81,7 @@ def closed_loop(
         theirs.close()
         ours.close()
     teacher = _teacher(originals, subject, signature, world)
-    return [teacher, _closed(originals, artifacts, world, seed=seed)]
+    return [teacher, _closed(originals, artifacts, signature, world, seed=seed)]
 
 
 def _stage(world: World, signature: Signature) -> Stage:
@@ -136,7 +136,7 @@ def play(
 
 
 def _teacher(plays: list[Play], subject: Any, signature: Signature, world: World) -> Check:
-    comparison = Comparison()
+    comparison = Comparison(signature)
     ties = step = 0
     for each in plays:
         expected, got = each.stacked("outputs"), each.stacked("followed")
@@ -150,9 +150,16 @@ def _teacher(plays: list[Play], subject: Any, signature: Signature, world: World
     return Check.of("teacher", claim, comparison, {"ties": ties})
 
 
-def _closed(originals: list[Play], artifacts: list[Play], world: World, *, seed: int) -> Check:
+def _closed(
+    originals: list[Play],
+    artifacts: list[Play],
+    signature: Signature,
+    world: World,
+    *,
+    seed: int,
+) -> Check:
     """Step by step where the two plays stay together, by their returns where they part."""
-    comparison = Comparison()
+    comparison = Comparison(signature)
     step = 0
     parted = False
     for theirs, ours in zip(originals, artifacts, strict=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from roadworthy.errors import UsageError, need
+from roadworthy.errors import Finding, UsageError, need
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.signature import Signature
@@ -16,6 +16,7 @@ from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
 from roadworthy.verification.certificate import Certificate
 from roadworthy.verification.rollout import closed_loop
+from roadworthy.verification.sensitivity import sensitivity
 from roadworthy.worlds.world import World
 
 Progress = Callable[[str], None]
@@ -79,6 +80,7 @@ def examine(
 ) -> Certificate:
     """The certificate of a bundle that is already open."""
     say = progress or (lambda stage: None)
+    findings: list[Finding] = []
     say("replaying the trace")
     done = [checks.replay(from_bundle(bundle), Trace.from_bytes(bundle.files[TRACE]))]
     if not bundle.signature.fixed_rows:
@@ -92,7 +94,11 @@ def examine(
         from roadworthy.verification.live import live
 
         subject = _subject(bundle, against, normalizer)
-        done.append(live(from_bundle(bundle), subject, seed))
+        check, moment = live(from_bundle(bundle), subject, seed)
+        done.append(check)
+        if moment is not None:
+            say("looking for where the difference begins")
+            findings += _where(bundle, subject, moment)
         # What only this kind of subject can be asked: an environment lives on by itself.
         further = getattr(subject, "further_checks", None)
         done += further(from_bundle(bundle)) if further else []
@@ -100,7 +106,17 @@ def examine(
             done += closed_loop(
                 lambda: from_bundle(bundle), subject, world, seed=seed, progress=say
             )
-    return Certificate(checks=tuple(done), seed=seed)
+    say("looking at what each port is for")
+    findings += sensitivity(lambda: from_bundle(bundle), seed)
+    return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
+
+
+def _where(bundle: Bundle, subject: Any, moment: Any) -> list[Finding]:
+    from roadworthy.verification.localise import localise
+
+    source: Any = getattr(subject, "source", None)
+    found = localise(bundle, source, moment) if hasattr(source, "module") else None
+    return [found] if found else []
 
 
 def _subject(bundle: Bundle, against: Any, normalizer: Any) -> Any:
