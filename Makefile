@@ -23,6 +23,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
+	$(BIN)/python benchmarks/verification.py
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -18,6 +18,8 @@ from roadworthy.cli.console import (
     size_text,
     table,
 )
+from roadworthy.cli.targets import resolve
+from roadworthy.cli.values import node_values, values_table
 from roadworthy.runtime.load import load
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.verification.certificate import Certificate
@@ -25,6 +27,13 @@ from roadworthy.verification.certificate import Certificate
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone .onnx file.")],
+    values: Annotated[
+        bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option(help="With --values: PyTorch's values beside, from file.py:name.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="With --values: seed of the inputs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
@@ -32,7 +41,16 @@ def inspect(
     roadworthy inspect walker
 
     roadworthy inspect walker/policy.onnx --json
+
+    roadworthy inspect walker --values --against my_policy.py:actor
     """
+    if values:
+        rows = node_values(path, resolve(against) if against else None, seed)
+        if as_json:
+            print_json({"values": rows})
+        else:
+            out().print(values_table(rows, compared=against is not None))
+        return
     bundle = Bundle.open(path) if path.is_dir() else None
     signature = bundle.signature if bundle else load(path).signature
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}

@@ -93,7 +93,7 @@ def examine(
         need("torch", extra="export")
         from roadworthy.verification.live import live
 
-        subject = _subject(bundle, against, normalizer)
+        subject = subject_of(bundle, against, normalizer)
         check, moment = live(from_bundle(bundle), subject, seed)
         done.append(check)
         if moment is not None:
@@ -119,7 +119,8 @@ def _where(bundle: Bundle, subject: Any, moment: Any) -> list[Finding]:
     return [found] if found else []
 
 
-def _subject(bundle: Bundle, against: Any, normalizer: Any) -> Any:
+def subject_of(bundle: Bundle, against: Any, normalizer: Any = None) -> Any:
+    """What the artifact is compared with, as the bundle's recipe composes it."""
     from roadworthy.capture.recipe import source_from
     from roadworthy.capture.record import ModuleSubject
     from roadworthy.capture.source import Source
