@@ -100,7 +100,7 @@ class Comparison:
             return
         if truth.size == 0:
             return
-        gap, allowed = _gaps(truth, value)
+        gap, allowed = gaps(truth, value)
         excess = gap - allowed
         worst = np.unravel_index(int(np.argmax(excess)), truth.shape)
         element = _element(self._elements.get(port, ()), worst)
@@ -125,7 +125,7 @@ class Comparison:
         )
 
 
-def _gaps(truth: Array, value: Array) -> tuple[Array, Array]:
+def gaps(truth: Array, value: Array) -> tuple[Array, Array]:
     """How far apart each element is, and how far it may be. NaN equals NaN and nothing else."""
     tolerance = Tolerance.of(truth.dtype)
     one, other = truth.astype(np.float64), value.astype(np.float64)
@@ -167,7 +167,13 @@ def _difference(
 
 
 def _shape_difference(port: str, step: int, truth: Array, value: Array) -> Difference:
+    pairs = list(enumerate(zip(truth.shape, value.shape, strict=False)))
+    axes = [(axis, one, other) for axis, (one, other) in pairs if one != other]
+    # Of another number of axes only the number is said.
+    same_axes = axes and truth.ndim == value.ndim
+    axis, expected, got = axes[0] if same_axes else (None, truth.ndim, value.ndim)
     return Difference(
-        port=f"{port}.shape", absolute=float("inf"), relative=0.0, step=step, index=(),
-        expected=float(truth.ndim), got=float(value.ndim),
+        port=f"{port}.shape" if same_axes else f"{port}.ndim",
+        absolute=float("inf"), relative=0.0, step=step, index=() if axis is None else (axis,),
+        expected=float(expected), got=float(got),
     )  # fmt: skip
