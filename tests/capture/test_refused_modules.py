@@ -109,9 +109,10 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
 
 @pytest.mark.parametrize("kind", [refused.Item, refused.MixesRows])
 def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse, kind: type[nn.Module]) -> None:
-    (finding,) = refuse(kind(), example=OBS)
+    finding, cause = refuse(kind(), example=OBS)
     assert (finding.code, finding.where) == ("RW300", "batch")
     assert "a row gives the same alone and in batches" in finding.hint
+    assert cause.what == "rows of a batch influence each other"
 
 
 @pytest.mark.parametrize(

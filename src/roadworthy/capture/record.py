@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from roadworthy.capture.compose import Composed
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.source import Attribute, Source
-from roadworthy.errors import UsageError
+from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
@@ -149,6 +149,24 @@ class ModuleSubject:
             lambda step: not isinstance(step, (Argmax, MultiDiscrete)), self.source.steps
         )
         return ModuleSubject(dataclasses.replace(self.source, action=tuple(steps)))
+
+    def remarks(self, signature: Signature) -> tuple[Finding, ...]:
+        """What is exported right, and may still not be meant."""
+        from roadworthy.capture.remarks import remarks  # reads sources, as this module does
+
+        return tuple(remarks(self.source, signature))
+
+    def suspects(self, recipe: Mapping[str, Any]) -> Iterator[Any]:
+        """The original with one mistake in it, one mistake after another."""
+        from roadworthy.capture.suspects import suspects  # steps originals itself
+
+        return suspects(self.source, recipe)
+
+    def absent_weights(self, model: bytes) -> tuple[list[str], int]:
+        """The weights whose values are not in the file `model`, and how many there are."""
+        from roadworthy.capture.fingerprint import absent_weights  # only when something failed
+
+        return absent_weights(self.source.module, model)
 
 
 def record(subject: Subject, signature: Signature, *, seed: int) -> Trace:

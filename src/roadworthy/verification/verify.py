@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from roadworthy.errors import Finding, UsageError, need
+from roadworthy.errors import CertificateFailed, Finding, UsageError, need
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
+from roadworthy.verification.causes import explained
 from roadworthy.verification.certificate import Certificate
+from roadworthy.verification.ports import contradictions
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
 from roadworthy.worlds.world import World
@@ -88,6 +90,7 @@ def examine(
         done.append(checks.batch(lambda: from_bundle(bundle), seed))
     say("comparing resets")
     done.append(checks.reset(lambda: from_bundle(bundle), seed))
+    subject = None
     if against is not None:
         say("stepping beside the live module")
         need("torch", extra="export")
@@ -107,7 +110,11 @@ def examine(
                 lambda: from_bundle(bundle), subject, world, seed=seed, progress=say
             )
     say("looking at what each port is for")
-    findings += sensitivity(lambda: from_bundle(bundle), seed)
+    findings = [
+        *explained(bundle, subject, done, seed),
+        *findings,
+        *sensitivity(lambda: from_bundle(bundle), seed),
+    ]
     return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
 
 
@@ -148,3 +155,6 @@ def _refuse_other_source(signature: Signature, source: Any) -> None:
             where="against",
             hint="pass the Source that the bundle was exported from",
         )
+    wrong = list(contradictions(signature, source))
+    if wrong:
+        raise CertificateFailed(findings=wrong)
