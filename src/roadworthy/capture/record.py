@@ -140,7 +140,7 @@ class ModuleSubject:
         with borrowed(self.source):
             yield Original(self.source, signature, rows)
 
-    def undecided(self) -> ModuleSubject | None:
+    def before_choice(self) -> ModuleSubject | None:
         """The module before it chooses among actions: it gives logits; None if it never does."""
         if not any(isinstance(step, (Argmax, MultiDiscrete)) for step in self.source.steps):
             return None
@@ -155,6 +155,13 @@ class ModuleSubject:
         from roadworthy.capture.remarks import remarks  # reads sources, as this module does
 
         return tuple(remarks(self.source, signature))
+
+    def undecided(self, signature: Signature, model: bytes) -> tuple[Any, Subject] | None:
+        """The artifact and the original as they are before they choose, if they choose."""
+        from roadworthy.capture.undecided import undecided  # needs onnx
+
+        behind = undecided(self.source, signature, model)
+        return None if behind is None else (behind, ModuleSubject(behind.source))
 
     def suspects(self, recipe: Mapping[str, Any]) -> Iterator[Any]:
         """The original with one mistake in it, one mistake after another."""

@@ -86,7 +86,7 @@ class Comparison:
         if truth.shape != value.shape or not truth.size:
             self._add_port(first, port, truth, value)
             return
-        gap, allowed = _gaps(truth, value)
+        gap, allowed = gaps(truth, value)
         excess = (gap - allowed).reshape(len(truth), -1).max(axis=1)
         worst = int(np.argmax(gap.reshape(len(truth), -1).max(axis=1)))
         failing = np.flatnonzero(excess > 0)

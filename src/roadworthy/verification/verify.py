@@ -16,6 +16,7 @@ from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
 from roadworthy.verification.causes import explained
 from roadworthy.verification.certificate import Certificate
+from roadworthy.verification.choices import choices
 from roadworthy.verification.ports import contradictions
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
@@ -98,7 +99,7 @@ def examine(
 
         subject = subject_of(bundle, against, normalizer)
         check, moment = live(from_bundle(bundle), subject, seed)
-        done.append(check)
+        done += [check, *choices(bundle, subject, seed)]
         if moment is not None:
             say("looking for where the difference begins")
             findings += _where(bundle, subject, moment)
