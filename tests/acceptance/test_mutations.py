@@ -25,7 +25,7 @@ POLICIES = (
     "multi_discrete", "cnn", "keeps_hidden", "keeps_buffer", TWO_RATES,
 )  # fmt: skip
 HIDDEN_BY_THE_CHOICE = {
-    ("discrete", "weight"), ("multi_discrete", "weight"), ("cnn", "weight"), ("cnn", "frozen"),
+    ("discrete", "weight"), ("multi_discrete", "weight"), ("cnn", "weight"),
 }  # fmt: skip
 DAMAGES: dict[str, Mutation] = {
     "weight": mutations.weight_moved,

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from roadworthy.errors import Finding, RoadworthyError
-from roadworthy.spec.bundle import POLICY, Bundle
+from roadworthy.spec.bundle import POLICY, TRACE, Bundle
 from roadworthy.spec.signature import Signature
+from roadworthy.spec.trace import Trace
 from roadworthy.verification.causes import inputs, memory, outputs
 from roadworthy.verification.causes.evidence import (
     Evidence,
@@ -30,9 +31,28 @@ def explained(
     """Remarks about what was compared, and the likely causes where a check failed."""
     remarks = getattr(subject, "remarks", None)
     said: tuple[Finding, ...] = remarks(bundle.signature) if remarks else ()
+    said += tuple(_one_choice(bundle))
     if all(check.passed for check in checks):
         return said
     return (*said, *_mixed_rows(checks), *likely_causes(bundle, subject, seed))
+
+
+def _one_choice(bundle: Bundle) -> Iterator[Finding]:
+    """A trace in which the policy always does the same says little to a robot that replays it."""
+    action = bundle.signature.action
+    if action is None or action.kind == "continuous":
+        return
+    recorded = Trace.from_bytes(bundle.files[TRACE]).outputs.get(action.output)
+    if recorded is not None and (recorded == recorded[:1, :1]).all():
+        yield Finding(
+            code="RW325",
+            where=action.output,
+            what=f"the original made the same choice in all {len(recorded)} recorded steps: a "
+            "replay would not see that an input is frozen",
+            hint="give the inputs the limits that they have: about={…: rw.About(low=…, high=…)}; "
+            "verify(…, against=…) compares the numbers behind the choice",
+            severity="warning",
+        )
 
 
 def _mixed_rows(checks: Sequence[Check]) -> Iterator[Finding]:
