@@ -30,11 +30,13 @@ MAY_IMPORT = {
     "backends": {*BASE, "spec", "program", "runtime"},
     "worlds": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "spec", "runtime", "worlds"},
-    "exporting": EXPORTING,
+    "doctor": EXPORTING,
+    "exporting": {*EXPORTING, "doctor"},
+    "diagnosing": {*EXPORTING, "doctor", "exporting"},
     "environment": {*EXPORTING, "exporting"},
     "adapters": {*EXPORTING, "exporting"},
     "demo": set(),
-    "cli": {*EXPORTING, "exporting", "environment", "adapters", "demo"},
+    "cli": {*EXPORTING, "doctor", "exporting", "diagnosing", "environment", "adapters", "demo"},
     "__main__": {"cli"},
 }  # fmt: skip
 # The one door through which verification reaches the live module.
