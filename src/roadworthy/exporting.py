@@ -16,7 +16,7 @@ from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
-from roadworthy.errors import ExportError, UsageError
+from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
@@ -84,7 +84,13 @@ def export_source(source: Source, folder: str | os.PathLike[str], options: Expor
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
     say("capturing the module")
-    return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    try:
+        return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    except (ExportError, CertificateFailed) as error:
+        from roadworthy.doctor.opinion import second_opinion  # a good policy never needs it
+
+        second_opinion(error, source)
+        raise
 
 
 def write_bundle(
