@@ -15,7 +15,8 @@ import roadworthy as rw
 NAMES = [
     "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "Diagnosis",
     "EpsInsideRoot", "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy",
-    "RoadworthyError", "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World", "diagnose",
+    "RoadworthyError", "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World",
+    "diagnose",
     "discover", "export",
     "export_environment", "export_policy_as_onnx", "load", "verify",
 ]  # fmt: skip

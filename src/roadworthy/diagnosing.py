@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from roadworthy.capture.borrowed import borrowed
 from roadworthy.capture.capture import capture
@@ -24,7 +26,7 @@ from roadworthy.errors import ExportError, Finding, RoadworthyError
 from roadworthy.exporting import ExportOptions, write_bundle
 from roadworthy.spec.transforms import ActionStep
 
-_TITLES = {"error": "errors", "warning": "warnings", "note": "notes (handled for you)"}
+_TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled for you):"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +57,16 @@ class Diagnosis:
 
     def __str__(self) -> str:
         lines = [f"{self.subject}: {self.verdict}"]
-        for severity, title in _TITLES.items():
-            chosen = [each for each in self.findings if each.severity == severity]
-            if chosen:
-                lines += ["", f"{title}:", *(str(each) for each in chosen)]
+        for title, chosen in self.grouped():
+            lines += ["", title, *(str(each) for each in chosen)]
         return "\n".join(lines)
+
+    def grouped(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+        """A title, and the findings below it."""
+        for severity, title in _TITLES.items():
+            chosen = tuple(each for each in self.findings if each.severity == severity)
+            if chosen:
+                yield title, chosen
 
     @property
     def verdict(self) -> str:
@@ -91,33 +98,46 @@ def diagnose(
         hint = "pass the module that acts, such as runner.alg.policy"
         return _diagnosis(subject, [Finding(code="RW001", what=what, hint=hint)], exported=False)
     patient = Patient(subject, module, owners=owners(module))
-    if not isinstance(source, Source) and example is None:
-        found = findings(patient, (*LOOKING, not_applied, example_lacking))
-        return _diagnosis(subject, merged((), found), exported=False)
+    described: Source | None
     try:
-        described = source if isinstance(source, Source) else Source(
+        described = source if isinstance(source, Source) else _described(
             module, example=example, memory=memory or {}, normalizer=normalizer,
             outputs=outputs, action=action,
         )  # fmt: skip
-        patient = dataclasses.replace(patient, source=described)
-        suspected = findings(patient, LOOKING)
     except RoadworthyError as error:
-        return _diagnosis(
-            subject, merged(error.findings, findings(patient, LOOKING)), exported=False
-        )
-    certain = _ran(patient, described)
+        found = merged(error.findings, findings(patient, LOOKING))
+        return _diagnosis(subject, found, exported=False)
+    if described is None:
+        seen = findings(patient, (*LOOKING, not_applied, example_lacking))
+        return _diagnosis(subject, merged((), retold(patient, seen)), exported=False)
+    patient = dataclasses.replace(patient, source=described)
+    suspected = retold(patient, findings(patient, LOOKING))
+    ran = _ran(patient, described)
     failure, captured = _tried(patient, described, options or ExportOptions())
     if failure is None:
-        # The trial followed every step of the original: what reading suspected did not happen.
-        suspected = [each for each in suspected if each.code not in _DISPROVED]
-    failed = retold(patient, failure or ())
-    return _diagnosis(
-        subject, merged([*failed, *certain, *captured], suspected), exported=failure is None
-    )
+        return _diagnosis(
+            subject, merged([*ran, *captured], _not_disproved(suspected)), exported=True
+        )
+    confirmed = [*retold(patient, failure), *ran, *captured]
+    return _diagnosis(subject, merged(confirmed, suspected), exported=False)
 
 
-# What a certified trial shows to be harmless.
-_DISPROVED = ("RW103", "RW111", "RW112", "RW173", "RW174")
+def _described(module: torch.nn.Module, *, example: Any, **given: Any) -> Source | None:
+    return None if example is None else Source(module, example=example, **given)
+
+
+def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
+    """What is left of a suspicion after a trial that followed the original step by step.
+
+    A value that leaves the graph would have stopped the capture. State that shows later than the
+    steps that were compared would not: it is told, as a note.
+    """
+    for finding in suspected:
+        if finding.code == "RW112":
+            what = "forward writes it; in the steps that were compared no output depended on it"
+            yield dataclasses.replace(finding, what=what, severity="note")
+        elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
+            yield finding
 
 
 def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> Diagnosis:

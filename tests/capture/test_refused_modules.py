@@ -50,18 +50,27 @@ def test_hidden_state_is_named(refuse: Refuse, kind: type[nn.Module], path: str,
 
 def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse) -> None:
     findings = refuse(refused.EveryTenth(), example=OBS)
+    line = refused.line(refused.EveryTenth, "self.calls += 1")
     assert [(each.code, each.where) for each in findings] == [
-        ("RW300", "replay"), ("RW300", "live"),
+        ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "live"),
     ]  # fmt: skip
-    assert all(" at step 9: expected " in each.what for each in findings)
+    assert all(" at step 9: expected " in each.what for each in findings[1:])
 
 
-@pytest.mark.parametrize("kind", [refused.TorchRandom, refused.NumpyRandom])
-def test_random_outputs_are_refused(refuse: Refuse, kind: type[nn.Module]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (refused.TorchRandom, "return torch.normal(self.net(obs), 0.1)"),
+        (refused.NumpyRandom, "return self.net(obs) + np.random.randn()"),
+    ],
+)
+def test_random_outputs_are_refused_at_their_line(
+    refuse: Refuse, kind: type[nn.Module], code: str
+) -> None:
     (finding,) = refuse(kind(), example=OBS)
     assert finding == rw.Finding(
         code="RW111",
-        where=kind.__name__,
+        where=refused.line(kind, code),
         what="the outputs are random: the same inputs gave different values",
         hint="return the mean or the mode of the distribution instead of a sample",
     )
@@ -107,12 +116,17 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
     assert finding == rw.Finding(code="RW103", where=where, what=what, hint=hint)
 
 
-@pytest.mark.parametrize("kind", [refused.Item, refused.MixesRows])
-def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse, kind: type[nn.Module]) -> None:
-    finding, cause = refuse(kind(), example=OBS)
+def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
+    finding, cause, *_ = refuse(refused.MixesRows(), example=OBS)
     assert (finding.code, finding.where) == ("RW300", "batch")
     assert "a row gives the same alone and in batches" in finding.hint
     assert cause.what == "rows of a batch influence each other"
+
+
+def test_number_that_mixes_rows_is_named_before_the_certificate_it_fails(refuse: Refuse) -> None:
+    line = refused.line(refused.Item, "return self.net(obs) * obs.max().item()")
+    findings = refuse(refused.Item(), example=OBS)
+    assert [(each.code, each.where) for each in findings] == [("RW103", line), ("RW300", "batch")]
 
 
 @pytest.mark.parametrize(

@@ -107,13 +107,14 @@ def _described(found: Any, inputs: list[str], memory: list[str], outputs: list[s
         )
     return Source(
         found,
-        example=dict(_example(each) for each in inputs),
-        memory=dict(_pair(each) for each in memory),
+        example=dict(example(each) for each in inputs),
+        memory=dict(pair(each) for each in memory),
         outputs=[None if name == "-" else name for name in outputs] or None,
     )
 
 
-def _example(text: str) -> tuple[str, torch.Tensor]:
+def example(text: str) -> tuple[str, torch.Tensor]:
+    """Name and example of an input, from `NAME=SHAPE`."""
     import torch
 
     match = _INPUT.fullmatch(text)
@@ -127,7 +128,8 @@ def _example(text: str) -> tuple[str, torch.Tensor]:
     return match["name"], torch.zeros(2, *shape, dtype=getattr(torch, dtype))
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Name and attribute of a memory, from `NAME=attribute`."""
     name, equals, path = text.partition("=")
     if not (name and equals and path):
         raise UsageError(f"cannot read --memory {text!r}", hint="NAME=attribute, such as h=hidden")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from roadworthy.errors import CertificateFailed, Finding
 
 _LINE = re.compile(r"([^\s:]+:\d+) \(")
+_MAKE_DIFFER = ("RW112",)
 _RANK = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -16,9 +17,11 @@ def merged(confirmed: Sequence[Finding], suspected: Iterable[Finding]) -> tuple[
     """What a run confirmed, with what reading the code adds to it.
 
     Of two findings about the same line or the same attribute the confirmed one stays. One that
-    names no line (the outputs are random) is given the line that reading found.
+    names no line (the outputs are random) is given the line that reading found. Where the artifact
+    was seen to differ, state that forward writes is no longer a mere suspicion.
     """
     found = list(confirmed)
+    differed = any(each.code == CertificateFailed.code for each in found)
     about = {key for each in found for key in subjects(each)}
     for each in suspected:
         if each in found or subjects(each) & about:
@@ -26,6 +29,8 @@ def merged(confirmed: Sequence[Finding], suspected: Iterable[Finding]) -> tuple[
         vague = next((i for i, f in enumerate(found) if _is_vague(f) and f.code == each.code), None)
         if vague is not None:
             found[vague] = dataclasses.replace(found[vague], where=each.where)
+        elif differed and each.code in _MAKE_DIFFER:
+            found.append(dataclasses.replace(each, severity="error"))
         else:
             found.append(each)
         about |= subjects(each)

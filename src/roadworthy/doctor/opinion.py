@@ -16,7 +16,7 @@ def second_opinion(error: RoadworthyError, source: Source) -> None:
     patient = Patient(source.module, source.module, source, owners(source.module))
     try:
         suspected = [each for each in findings(patient, LOOKING) if each.severity != "note"]
-        told = merged(retold(patient, error.findings), suspected)
+        told = merged(retold(patient, error.findings), retold(patient, suspected))
     except Exception:  # strange objects break what looks at them; the failure itself must get out
         return
     error.retell(told)

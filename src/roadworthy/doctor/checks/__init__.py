@@ -24,19 +24,14 @@ CAPTURED: tuple[Check, ...] = (graph.unread,)
 
 
 def findings(patient: Patient, checks: Sequence[Check]) -> list[Finding]:
-    """What the given checks find, in their order; one that breaks on a strange object says so."""
-    found: list[Finding] = []
-    for check in checks:
-        try:
-            found += check(patient)
-        except Exception as error:  # objects of users can raise anything when they are looked at
-            found.append(
-                Finding(
-                    code="RW176",
-                    where=type(patient.module).__name__,
-                    what=f"the check {check.__name__!r} could not look at it: "
-                    f"{type(error).__name__}: {error}",
-                    severity="note",
-                )
-            )
-    return found
+    """What the given checks find, in their order."""
+    return [finding for check in checks for finding in _looked(check, patient)]
+
+
+def _looked(check: Check, patient: Patient) -> list[Finding]:
+    try:
+        return list(check(patient))
+    except Exception as error:  # objects of users can raise anything when they are looked at
+        what = f"the check {check.__name__!r} could not look at it: {type(error).__name__}: {error}"
+        where = type(patient.module).__name__
+        return [Finding(code="RW176", where=where, what=what, severity="note")]

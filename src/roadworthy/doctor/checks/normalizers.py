@@ -10,7 +10,7 @@ from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reading import mentioned
 from roadworthy.doctor.running import differs, outputs
 from roadworthy.doctor.statistics import Numbers, Statistics, statistics
-from roadworthy.errors import Finding
+from roadworthy.errors import Finding, Severity
 
 
 def untouched(patient: Patient) -> Iterator[Finding]:
@@ -79,9 +79,7 @@ def _write(numbers: Numbers, values: Numbers) -> None:
 
 
 def _passed(each: Statistics, access: str) -> str:
-    if isinstance(each.holder, torch.nn.Module) and type(each.holder).forward is not (
-        torch.nn.Module.forward
-    ):
+    if isinstance(each.holder, torch.nn.Module) and "." in each.where:
         return access
     mean, spread = (f"{access}.{name}" for name in (each.mean_name, each.spread_name))
     if "var" in each.spread_name:
@@ -91,20 +89,23 @@ def _passed(each: Statistics, access: str) -> str:
 
 def retold(patient: Patient, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings of hidden state that is a normaliser's, told as what they are: it still learns."""
+    if all(finding.code != "RW112" for finding in findings):
+        return tuple(findings)
     places = {each.where for each in statistics(patient)}
-    told: list[Finding] = []
+    told: dict[Finding, None] = {}
     for finding in findings:
-        holder = finding.where.rpartition(".")[0]
-        if finding.code != "RW112" or holder not in places:
-            told.append(finding)
-        elif all(each.where != holder for each in told):
-            told.append(
-                Finding(
-                    code="RW164",
-                    where=holder,
-                    what="its statistics still change at every call, in evaluation mode too",
-                    hint="update them only `if self.training:`, or pass frozen statistics: "
-                    "normalizer=rw.EpsInsideRoot(mean=…, var=…, eps=…)",
-                )
-            )
+        holder = finding.where.partition(" at ")[0].rpartition(".")[0]
+        learns = finding.code == "RW112" and holder in places
+        told[_learning(holder, finding.severity) if learns else finding] = None
     return tuple(told)
+
+
+def _learning(where: str, severity: Severity) -> Finding:
+    return Finding(
+        code="RW164",
+        where=where,
+        what="its statistics still change at every call, in evaluation mode too",
+        hint="update them only `if self.training:`, or pass frozen statistics: "
+        "normalizer=rw.EpsInsideRoot(mean=…, var=…, eps=…)",
+        severity=severity,
+    )
