@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from torch import nn
 import roadworthy as rw
 from roadworthy.doctor.reading import sights
 from tests.doctor import patients
-from tests.networks import Mlp
+from tests.networks import Mlp, RunningNorm
 
 OBS = {"obs": torch.zeros(1, 6)}
 
@@ -65,11 +67,10 @@ def test_a_forgotten_normaliser_is_an_error_with_the_line_that_passes_it() -> No
 
 def test_the_normaliser_of_whoever_holds_the_actor_is_found() -> None:
     whole = patients.ActorCritic()
-    assert [(each.code, each.where) for each in rw.diagnose(whole.actor, example=OBS).errors] == [
+    assert [(each.code, each.where) for each in rw.diagnose(whole.actor).errors] == [
         ("RW162", "ActorCritic.obs_normalizer")
     ]
-    assert rw.diagnose(whole.actor, example=OBS, normalizer=whole.obs_normalizer).ok
-    assert rw.diagnose(whole.actor, example=OBS, normalizer=nn.Identity()).ok
+    assert rw.diagnose(whole.actor, example=OBS, normalizer=nn.Identity()).findings == ()
 
 
 def test_statistics_beside_the_policy_of_a_runner_are_found() -> None:
@@ -137,6 +138,30 @@ def test_a_target_network_in_the_place_of_the_actor_is_a_warning() -> None:
 def test_a_number_of_elements_that_depends_on_values_is_shown_beside_the_failure() -> None:
     diagnosis = rw.diagnose(patients.Gathers(), example=OBS)
     assert [each.code for each in diagnosis.findings] == ["RW113", "RW173"]
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.0])
+def test_statistics_that_were_never_updated_are_a_warning(spread: float) -> None:
+    policy = patients.Normalised()
+    norm = policy.obs_normalizer
+    assert isinstance(norm, RunningNorm)
+    norm.mean.zero_()
+    norm.std.fill_(spread)
+    (finding,) = rw.diagnose(policy).warnings
+    assert (finding.code, finding.where) == ("RW163", "Normalised.obs_normalizer")
+    assert finding.what == f"its statistics were never updated: mean 0, std {spread:g}"
+
+
+def test_the_page_of_the_docs_shows_what_its_code_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "page.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("page.py")
+    assert capsys.readouterr().out == shown
 
 
 def test_batch_norm_whose_statistics_were_not_loaded_is_a_warning() -> None:

@@ -40,8 +40,9 @@ class Statistics:
 
     @property
     def untouched(self) -> bool:
-        """Whether no observation was ever counted: mean 0 and spread 1."""
-        return not np.any(_array(self.mean)) and bool(np.all(_array(self.spread) == 1))
+        """Whether no observation was ever counted: mean 0 and a spread of 1, or of 0."""
+        spread = _array(self.spread)
+        return not np.any(_array(self.mean)) and bool(np.all(spread == 1) or not np.any(spread))
 
 
 def statistics(patient: Patient) -> list[Statistics]:

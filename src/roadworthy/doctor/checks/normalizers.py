@@ -20,7 +20,8 @@ def untouched(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 code="RW163",
                 where=each.where,
-                what=f"its statistics were never updated: {each.mean_name} 0, {each.spread_name} 1",
+                what="its statistics were never updated: "
+                f"{each.mean_name} 0, {each.spread_name} {_first(each.spread):g}",
                 hint="load the normaliser of the training together with the weights",
                 severity="warning",
             )
@@ -64,6 +65,10 @@ def _mentioned(patient: Patient, each: Statistics) -> bool:
     holder = patient.module.get_submodule(path)
     users = any(module is holder for _, module in patient.written_by_users())
     return not users or (name or each.mean_name) in set(mentioned(holder))
+
+
+def _first(numbers: Numbers) -> float:
+    return float(numbers.reshape(-1)[0])
 
 
 def _copy(numbers: Numbers) -> Numbers:
