@@ -128,6 +128,7 @@ class Innocent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Linear(6, 6)
+        self.dropout = nn.Dropout(0.1)
         self.register_buffer("scale", torch.tensor(2.0))
         self.features: Tensor | None = None
         self.seen = 0
@@ -138,7 +139,7 @@ class Innocent(nn.Module):
         mask: Tensor | None = None,
         deterministic: bool = True,
     ) -> Tensor:
-        if self.training:
+        if self.training and self.seen < 10:
             self.seen += 1
             obs = obs + torch.randn_like(obs)
         if obs.ndim == 1 or obs.shape[0] == 0 or len(obs) < 0:
@@ -146,9 +147,12 @@ class Innocent(nn.Module):
         if mask is not None and isinstance(mask, Tensor):
             obs = obs * mask
         self.features = self.net(obs)
-        x = self.features * float(self.scale) * int(obs.shape[-1])
-        parts = {"a": x, "b": obs}
-        for name, value in parts.items():
+        if obs.is_nested or any(each.requires_grad for each in (obs, self.features)):
+            obs = obs.detach()
+        parts = [self.net(each) for each in (obs, self.dropout(obs))]
+        x = parts[0] * float(self.scale) * int(obs.shape[-1])
+        named = {"a": x, "b": obs}
+        for name, value in named.items():
             if name == "b":
                 x = x + value
         if not deterministic:

@@ -65,6 +65,12 @@ def test_a_forgotten_normaliser_is_an_error_with_the_line_that_passes_it() -> No
     )
 
 
+def test_a_normaliser_that_is_applied_is_no_error() -> None:
+    assert [each.code for each in rw.diagnose(patients.Normalised(), example=OBS).findings] == [
+        "RW166"
+    ]
+
+
 def test_the_normaliser_of_whoever_holds_the_actor_is_found() -> None:
     whole = patients.ActorCritic()
     assert [(each.code, each.where) for each in rw.diagnose(whole.actor).errors] == [
@@ -185,7 +191,7 @@ def test_a_lazy_module_that_never_ran_is_found_once() -> None:
 
 def test_what_only_reads_like_a_mistake_is_left_alone() -> None:
     assert sights(patients.Innocent(), set()) == []
-    assert [each.code for each in rw.diagnose(patients.Innocent()).findings] == ["RW171"]
+    assert [each.code for each in rw.diagnose(patients.Innocent().eval()).findings] == ["RW171"]
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,12 @@ class _Reader(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         """A branch; what runs in training only is not read."""
-        training = ast.unparse(node.test)
         self.visit(node.test)
         if self.taint.reaches(node.test):
             self._see("branch", node)
-        if training != "self.training":
+        if not _training_only(node.test):
             self._all(node.body)
-        if training != "not self.training":
+        if ast.unparse(node.test) != "not self.training":
             self._all(node.orelse)
 
     def visit_While(self, node: ast.While) -> None:
@@ -140,7 +139,7 @@ class _Reader(ast.NodeVisitor):
     def visit_IfExp(self, node: ast.IfExp) -> None:
         if self.taint.reaches(node.test):
             self._see("branch", node)
-        if ast.unparse(node.test) == "self.training":
+        if _training_only(node.test):
             self.visit(node.orelse)
         else:
             self.generic_visit(node)
@@ -244,7 +243,7 @@ class _Reader(ast.NodeVisitor):
         if function == "dropout":
             training = [each.value for each in node.keywords if each.arg == "training"]
             always = [each for each in training if isinstance(each, ast.Constant) and each.value]
-            return len(node.args) < 3 and (not training or bool(always))
+            return root != "self" and len(node.args) < 3 and (not training or bool(always))
         own = function in ("sample", "rsample") or function.endswith("_")
         return own or root in ("torch", "random") or self._is_numpy(root)
 
@@ -271,6 +270,12 @@ class _Reader(ast.NodeVisitor):
         by_name = {k.arg for k in node.keywords if k.arg and self.taint.reaches(k.value)}
         own = {name for name in self.taint.names if name.startswith("self.")}
         return by_place | by_name | own
+
+
+def _training_only(test: ast.expr) -> bool:
+    both = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    parts = test.values if isinstance(test, ast.BoolOp) and both else [test]
+    return any(ast.unparse(each) == "self.training" for each in parts)
 
 
 def _attribute(node: ast.expr) -> str:

@@ -6,14 +6,13 @@ import ast
 
 # What these give is known without a value: a graph can hold it as it is.
 _KNOWN_ATTRIBUTES = {
-    "shape", "ndim", "dtype", "device", "layout", "requires_grad", "is_cuda", "batch_size",
+    "shape", "ndim", "dtype", "device", "layout", "requires_grad", "batch_size",
 }  # fmt: skip
 _KNOWN_METHODS = {
-    "size", "dim", "numel", "nelement", "stride", "is_floating_point", "is_complex",
-    "is_contiguous", "keys", "get_device", "startswith", "endswith",
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "keys", "get_device", "startswith", "endswith",
 }  # fmt: skip
 _KNOWN_FUNCTIONS = {
-    "len", "isinstance", "type", "hasattr", "callable", "is_tensor", "issubclass", "id", "is_fake",
+    "len", "isinstance", "type", "hasattr", "callable", "issubclass", "id",
 }  # fmt: skip
 _SCALARS = {"int", "bool", "float", "str"}
 
@@ -34,9 +33,9 @@ class Taint:
             case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
                 return f"self.{attribute}" in self.names
             case ast.Attribute(value=value, attr=attribute):
-                return attribute not in _KNOWN_ATTRIBUTES and self.reaches(value)
+                return not _known(attribute, _KNOWN_ATTRIBUTES) and self.reaches(value)
             case ast.Call(func=function, args=arguments, keywords=keywords):
-                if called(function) in _KNOWN_METHODS | _KNOWN_FUNCTIONS:
+                if _known(called(function), _KNOWN_METHODS | _KNOWN_FUNCTIONS):
                     return False
                 given = [*arguments, *(each.value for each in keywords)]
                 inside = isinstance(function, ast.Attribute) and self.reaches(function.value)
@@ -47,10 +46,18 @@ class Taint:
                 if any(isinstance(each, (ast.In, ast.NotIn)) for each in operators):
                     return self.reaches(left)
                 return any(map(self.reaches, [left, *others]))
-            case ast.Lambda() | ast.FunctionDef() | ast.ListComp() | ast.DictComp():
-                return any(self.reaches(each) for each in ast.walk(node) if _is_name(each))
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+                return self._inside(node.generators).reaches(node.elt)
+            case ast.DictComp():
+                return self._inside(node.generators).reaches(node.value)
             case _:
                 return any(map(self.reaches, ast.iter_child_nodes(node)))
+
+    def _inside(self, generators: list[ast.comprehension]) -> Taint:
+        inner = Taint(self.names)
+        for each in generators:
+            inner.iterate(each.target, each.iter)
+        return inner
 
     def assign(self, target: ast.expr, tainted: bool) -> None:
         """Note what a name holds from here on."""
@@ -119,5 +126,5 @@ def _plain(annotation: ast.expr | None, default: ast.expr | None) -> bool:
     return isinstance(default, ast.Constant) and default.value is not None
 
 
-def _is_name(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Name, ast.Attribute))
+def _known(name: str, known: set[str]) -> bool:
+    return name in known or name.startswith("is_")
