@@ -56,12 +56,21 @@ def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse
     assert all(" at step 9: expected " in each.what for each in findings)
 
 
-@pytest.mark.parametrize("kind", [refused.TorchRandom, refused.NumpyRandom])
-def test_random_outputs_are_refused(refuse: Refuse, kind: type[nn.Module]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        (
+            refused.TorchRandom,
+            refused.line(refused.TorchRandom, "return torch.normal(self.net(obs), 0.1)"),
+        ),
+        (refused.NumpyRandom, "NumpyRandom"),
+    ],
+)
+def test_random_outputs_are_refused(refuse: Refuse, kind: type[nn.Module], where: str) -> None:
     (finding,) = refuse(kind(), example=OBS)
     assert finding == rw.Finding(
         code="RW111",
-        where=kind.__name__,
+        where=where,
         what="the outputs are random: the same inputs gave different values",
         hint="return the mean or the mode of the distribution instead of a sample",
     )
@@ -95,7 +104,7 @@ def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) ->
             refused.ThroughNumpy,
             "return torch.from_numpy(np.tanh(self.net(obs).detach().numpy()))",
             "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-            "write the line with torch operations",
+            "torch.tanh for np.tanh, and no .numpy() or from_numpy()",
         ),
     ],
 )
@@ -141,7 +150,8 @@ def test_fixed_number_of_rows_is_refused_at_its_line(
 
 def test_branch_on_the_number_of_rows_is_refused(refuse: Refuse) -> None:
     (finding,) = refuse(refused.SizeBranch(), example=OBS)
-    assert (finding.code, finding.where) == ("RW101", "SizeBranch")
+    where = refused.line(refused.SizeBranch, "if obs.shape[0] == 3:")
+    assert (finding.code, finding.where) == ("RW101", where)
     assert finding.what.startswith("the module treats some sizes of 'batch' differently: 3 <= ")
 
 

@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -53,6 +54,7 @@ class OnnxBackend:
             between = _converted(program.substep, self.opset)
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
+        known = places(model)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.ir_version
@@ -60,14 +62,14 @@ class OnnxBackend:
             program.signature.to_json(), allow_nan=False
         )
         proto = ir.to_proto(model)
-        self._check(proto, program.signature)
+        self._check(proto, program.signature, known)
         data = proto.SerializeToString(deterministic=True)
-        _refuse_unloadable(data)
+        _refuse_unloadable(data, known)
         path = folder / self.filename
         path.write_bytes(data)
         return [path]
 
-    def _check(self, proto: onnx.ModelProto, signature: Signature) -> None:
+    def _check(self, proto: onnx.ModelProto, signature: Signature, known: list[Place]) -> None:
         opsets = {entry.domain: entry.version for entry in proto.opset_import}
         if opsets.get("") != self.opset or proto.ir_version != self.ir_version:
             raise ExportError(
@@ -80,7 +82,7 @@ class OnnxBackend:
         try:
             onnx.checker.check_model(proto, full_check=True)
         except Exception as error:  # checker errors share no narrower base
-            raise ExportError(f"onnx.checker refuses the model: {error}") from error
+            raise runtime_failure(f"onnx.checker: {error}", known) from error
         _refuse_other_shapes(proto, signature)
 
 
@@ -94,8 +96,7 @@ def _converted(graph: torch.export.ExportedProgram, opset: int) -> ir.Model:
                 _prepared(graph, opset), dynamo=True, opset_version=opset, verbose=False
             )
     except Exception as error:  # torch.onnx raises what it likes
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ExportError(f"torch.onnx cannot write the graph: {first}", code="RW105") from error
+        raise conversion_failure(error) from error
     assert exported is not None
     return exported.model
 
@@ -180,15 +181,11 @@ def _symbolic(value: ir.Value, port: Port | Memory) -> ir.Shape:
     return ir.Shape(named)
 
 
-def _refuse_unloadable(data: bytes) -> None:
+def _refuse_unloadable(data: bytes, known: list[Place]) -> None:
     try:
         OnnxEngine(data)
     except BundleError as error:
-        raise ExportError(
-            f"what was written does not load: {error.findings[0].what}",
-            code="RW106",
-            hint="an operator that onnxruntime lacks for this dtype can often be had in float32",
-        ) from error
+        raise runtime_failure(error.findings[0].what, known) from error
 
 
 def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:

@@ -1,0 +1,157 @@
+"""What torch.onnx, onnx.checker and onnxruntime refuse, as findings that name the user's line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx_ir as ir
+import torch
+
+from roadworthy.backends.replacements import replacement
+from roadworthy.errors import ExportError, Finding
+from roadworthy.lines import quoted_line
+
+_MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
+_NO_KERNEL = re.compile(
+    r"implementation for (?P<op>\w+)\(\d+\) node with name '(?P<name>[^']*)'"
+    r"|operator \((?P<typed>\w+)\) in node \((?P<node>[^)]*)\) is invalid"
+    r"|op_type:(?P<kind>\w+), node name: (?P<label>[^)]*)\).*unsupported type"
+)
+_TORCHS_OWN = {"aten", "prim", "prims"}
+_STACK = "pkg.torch.onnx.stack_trace"
+_COMMON = {"float32", "int64", "int32", "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node of the ONNX graph comes from."""
+
+    name: str
+    operator: str
+    dtype: str
+    line: str
+
+
+def places(model: ir.Model) -> list[Place]:
+    """Every node that knows its line; to be asked before the exporter's notes are stripped."""
+    return [
+        Place(node.name or "", node.op_type, _dtype(node), line)
+        for node in model.graph.all_nodes()
+        if (line := quoted_line(node.metadata_props.get(_STACK, "")))
+    ]
+
+
+def conversion_failure(error: BaseException) -> ExportError:
+    """The finding for what torch.onnx raised."""
+    node = _failing_node(error)
+    where = _line(node)
+    missing = _MISSING.search(str(error))
+    if missing is None:
+        return ExportError(
+            f"torch.onnx cannot write the graph: {_deepest(error)}",
+            code="RW105",
+            where=where,
+            hint="write the line with simpler operators, or try another opset: "
+            "ExportOptions(opset=…)",
+        )
+    operator, overload = missing[1], missing[2]
+    if operator.partition(".")[0] not in _TORCHS_OWN:
+        return ExportError(findings=list(_untranslated(node, f"{operator}.{overload}")))
+    name = operator.partition(".")[2]
+    advice = replacement(name) or "write the line with other operators"
+    return ExportError(
+        f"ONNX has no operator for torch's {name}",
+        code="RW107",
+        where=where,
+        hint=f"{advice}; or export(…, translations={{torch.ops.{operator}.{overload}: …}})",
+    )
+
+
+def runtime_failure(message: str, known: list[Place]) -> ExportError:
+    """The finding for a model that onnx.checker or onnxruntime does not take."""
+    match = _NO_KERNEL.search(message)
+    if match is None:
+        place = next((each for each in known if each.name and each.name in message), None)
+        return ExportError(
+            f"what was written does not load: {message}",
+            code="RW106",
+            where=place.line if place else "",
+            hint="try another opset: ExportOptions(opset=…); if that does not help, "
+            "write the line with simpler operators",
+        )
+    operator = match["op"] or match["typed"] or match["kind"]
+    name = match["name"] or match["node"] or match["label"]
+    place = _place(known, operator, name)
+    if place is None:
+        dtype, where = "this dtype", ""
+    else:
+        dtype, where = place.dtype, place.line
+    return ExportError(
+        f"onnxruntime has no {operator} for {dtype}",
+        code="RW109",
+        where=where,
+        hint="work in int64 at that line: x.long()"
+        if "int" in dtype
+        else "work in float32: module.float() and a float32 example, or x.float() at that line",
+    )
+
+
+def _place(known: list[Place], operator: str, name: str) -> Place | None:
+    """The node; or one of its kind; or, inside a function, the first of an unusual dtype."""
+    named = [each for each in known if each.name == name and each.operator == operator]
+    alike = [each for each in known if each.operator == operator]
+    unusual = [each for each in known if each.dtype not in _COMMON]
+    return next(iter([*named, *alike, *unusual]), None)
+
+
+def _untranslated(node: torch.fx.Node | None, operator: str) -> Iterator[Finding]:
+    """A finding for each custom operator of the graph and each line that uses it."""
+    nodes = [] if node is None else [each for each in node.graph.nodes if _is_custom(each)]
+    used = dict.fromkeys((str(each.target), _line(each)) for each in nodes)
+    for name, where in used or {(operator, ""): None}:
+        yield Finding(
+            code="RW108",
+            what=f"the custom operator {name} has no translation to ONNX",
+            where=where,
+            hint=f"export(…, decompositions={{torch.ops.{name}: f}}) with f written in torch "
+            f"operators, or translations={{torch.ops.{name}: f}} with f written in onnxscript",
+        )
+
+
+def _is_custom(node: torch.fx.Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target.namespace not in _TORCHS_OWN
+
+
+def _failing_node(error: BaseException) -> torch.fx.Node | None:
+    """The node that torch.onnx was at: its messages name it, its frames hold it."""
+    found = None
+    cause: BaseException | None = error
+    while cause is not None:
+        frame = cause.__traceback__
+        while frame is not None:
+            held = frame.tb_frame.f_locals.get("node")
+            found = held if isinstance(held, torch.fx.Node) else found
+            frame = frame.tb_next
+        cause = cause.__cause__
+    return found
+
+
+def _line(node: torch.fx.Node | None) -> str:
+    return quoted_line(node.meta.get("stack_trace") or "") if node is not None else ""
+
+
+def _deepest(error: BaseException) -> str:
+    """The first line of the first cause."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next((each for each in str(error).splitlines() if each.strip()), type(error).__name__)
+
+
+def _dtype(node: ir.Node) -> str:
+    dtypes = [value.dtype for value in node.inputs if value is not None and value.dtype is not None]
+    if not dtypes:
+        return "this dtype"
+    return {"DOUBLE": "float64", "FLOAT": "float32"}.get(dtypes[0].name, dtypes[0].name.lower())
