@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
@@ -29,17 +30,24 @@ from roadworthy.verification.verify import examine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """How the artifact is written: nothing here changes what the policy does."""
+    """How the artifact is written: nothing here changes what the policy does.
+
+    translations    operator → a function in onnxscript that writes it as ONNX
+    decompositions  operator → a function in torch operators that computes the same
+    """
 
     opset: int = 20
     ir_version: int = 10
     seed: int = 0
     allow_uncertified: bool = False
     progress: Callable[[str], None] | None = None
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    decompositions: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"seed must be 0 or more, got {self.seed}")
+        refuse_bad_tables(self.translations, self.decompositions)
 
 
 def export(
@@ -52,13 +60,21 @@ def export(
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
     options: ExportOptions | None = None,
+    translations: Mapping[Any, Callable[..., Any]] | None = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
     Nothing is left behind unless the artifact passed every check against the live module, or
     `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
+    `translations` and `decompositions` say how to write an operator that ONNX does not have; the
+    certificate covers what they write.
     """
     options = options or ExportOptions()
+    if translations is not None:
+        options = replace(options, translations=translations)
+    if decompositions is not None:
+        options = replace(options, decompositions=decompositions)
     sealing.refuse_foreign(Path(folder))
     if isinstance(source, Source):
         if example is not None or memory or normalizer or outputs or action:
@@ -96,9 +112,14 @@ def write_bundle(
     """The certified bundle of a program, compared with what it was captured from."""
     say = options.progress or (lambda stage: None)
     target = Path(folder)
+    program = decomposed(program, options.decompositions)
     with sealing.new_bundle(target) as partial:
         say("writing ONNX")
-        backend = OnnxBackend(opset=options.opset, ir_version=options.ir_version)
+        backend = OnnxBackend(
+            opset=options.opset,
+            ir_version=options.ir_version,
+            translations=options.translations,
+        )
         backend.lower(program, partial)
         say("recording the original")
         trace = record(subject, program.signature, seed=options.seed)
@@ -140,6 +161,8 @@ def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[
         "opset": options.opset,
         "ir_version": options.ir_version,
         "waivers": ["uncertified"] if waived else [],
+        "translations": named(options.translations),
+        "decompositions": named(options.decompositions),
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class OnnxBackend:
     opset: int = 20
     ir_version: int = 10
     filename: str = POLICY
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -48,10 +49,10 @@ class OnnxBackend:
                 )
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
-        model = _converted(program.graph, self.opset)
+        model = _converted(program.graph, self.opset, self.translations)
         _name_ports(model, program.signature)
         if program.substep is not None:
-            between = _converted(program.substep, self.opset)
+            between = _converted(program.substep, self.opset, self.translations)
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
         known = places(model)
@@ -89,11 +90,19 @@ class OnnxBackend:
 BACKEND = OnnxBackend
 
 
-def _converted(graph: torch.export.ExportedProgram, opset: int) -> ir.Model:
+def _converted(
+    graph: torch.export.ExportedProgram,
+    opset: int,
+    translations: Mapping[Any, Callable[..., Any]],
+) -> ir.Model:
     try:
         with quiet():
             exported = torch.onnx.export(
-                _prepared(graph, opset), dynamo=True, opset_version=opset, verbose=False
+                _prepared(graph, opset),
+                dynamo=True,
+                opset_version=opset,
+                custom_translation_table=dict(translations),
+                verbose=False,
             )
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error

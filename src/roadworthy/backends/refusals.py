@@ -11,13 +11,16 @@ import torch
 
 from roadworthy.backends.replacements import replacement
 from roadworthy.errors import ExportError, Finding
-from roadworthy.lines import quoted_line
+from roadworthy.lines import quoted_line, user_line
 
 _MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _NO_KERNEL = re.compile(
     r"implementation for (?P<op>\w+)\(\d+\) node with name '(?P<name>[^']*)'"
     r"|operator \((?P<typed>\w+)\) in node \((?P<node>[^)]*)\) is invalid"
     r"|op_type:(?P<kind>\w+), node name: (?P<label>[^)]*)\).*unsupported type"
+)
+_OTHER_OPSET = re.compile(
+    r"inlining function '\w+::(\w+)'.* in the model but version (\d+) in the function"
 )
 _TORCHS_OWN = {"aten", "prim", "prims"}
 _STACK = "pkg.torch.onnx.stack_trace"
@@ -48,9 +51,11 @@ def conversion_failure(error: BaseException) -> ExportError:
     node = _failing_node(error)
     where = _line(node)
     missing = _MISSING.search(str(error))
+    if own := _translation_failure(_deepest(error)):
+        return own
     if missing is None:
         return ExportError(
-            f"torch.onnx cannot write the graph: {_deepest(error)}",
+            f"torch.onnx cannot write the graph: {_first_line(_deepest(error))}",
             code="RW105",
             where=where,
             hint="write the line with simpler operators, or try another opset: "
@@ -67,6 +72,25 @@ def conversion_failure(error: BaseException) -> ExportError:
         where=where,
         hint=f"{advice}; or export(…, translations={{torch.ops.{operator}.{overload}: …}})",
     )
+
+
+def _translation_failure(error: BaseException) -> ExportError | None:
+    """The finding for a user's own translation that does not work."""
+    if match := _OTHER_OPSET.search(str(error)):
+        return ExportError(
+            f"the translation {match[1]} is written in opset {match[2]}",
+            code="RW193",
+            hint="write it with onnxscript.opset18: torch.onnx writes opset 18, "
+            "and converts the whole to the opset that was asked for",
+        )
+    if line := user_line(error):
+        return ExportError(
+            f"a translation raised {type(error).__name__}: {_first_line(error)}",
+            code="RW193",
+            where=line,
+            hint="it is called with the operator's own arguments, in onnxscript",
+        )
+    return None
 
 
 def runtime_failure(message: str, known: list[Place]) -> ExportError:
@@ -143,10 +167,14 @@ def _line(node: torch.fx.Node | None) -> str:
     return quoted_line(node.meta.get("stack_trace") or "") if node is not None else ""
 
 
-def _deepest(error: BaseException) -> str:
-    """The first line of the first cause."""
+def _deepest(error: BaseException) -> BaseException:
+    """The first cause."""
     while error.__cause__ is not None:
         error = error.__cause__
+    return error
+
+
+def _first_line(error: BaseException) -> str:
     return next((each for each in str(error).splitlines() if each.strip()), type(error).__name__)
 
 

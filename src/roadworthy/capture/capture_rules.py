@@ -110,7 +110,7 @@ CAPTURE_RULES = (
     ),
     Rule(
         text=_VALUE,
-        line=r"^(if|elif) (not )?(torch\.any\(|torch\.all\()?(?P<mask>\w+)(\.any\(\)|\.all\(\)|\)):",
+        line=r"^(if|elif) (not )?(torch\.(any|all)\()?(?P<mask>\w+)(\.(any|all)\(\)|\)):",
         code="RW103",
         what=_BRANCHES,
         hint="choose row by row, without the if: x = torch.where($mask, a, b), "
