@@ -33,8 +33,9 @@ MAY_IMPORT = {
     "exporting": EXPORTING,
     "environment": {*EXPORTING, "exporting"},
     "adapters": {*EXPORTING, "exporting"},
+    "doctor": {*EXPORTING, "exporting", "adapters", "environment"},
     "demo": set(),
-    "cli": {*EXPORTING, "exporting", "environment", "adapters", "demo"},
+    "cli": {*EXPORTING, "exporting", "environment", "adapters", "demo", "doctor"},
     "__main__": {"cli"},
 }  # fmt: skip
 # The one door through which verification reaches the live module.

@@ -183,7 +183,7 @@ OPERATORS = {
         before=Whitened,
         after=WhitenedOnce,
         line="return self.net(obs) @ torch.linalg.inv(self.inertia)",
-        code="RW107",
+        code="RW105",
         what="ONNX has no operator for torch's linalg_inv_ex",
         hint="write out the closed form of a 2×2 or 3×3 matrix (adjugate / determinant); where "
         "its input never changes, compute it once in __init__ and keep a buffer; "
@@ -193,7 +193,7 @@ OPERATORS = {
         before=MedianOfHeads,
         after=SortedHeads,
         line="return votes.median(dim=-1).values",
-        code="RW107",
+        code="RW105",
         what="ONNX has no operator for torch's median",
         hint="torch.topk(x, k, largest=False).values[..., -1:] with k = (n + 1) // 2; "
         "or export(…, translations={torch.ops.aten.median.dim: …})",
@@ -202,7 +202,7 @@ OPERATORS = {
         before=BinsSearched,
         after=BinsBucketized,
         line="return torch.searchsorted(self.edges, self.net(obs)).float()",
-        code="RW107",
+        code="RW105",
         what="ONNX has no operator for torch's searchsorted",
         hint="torch.bucketize(x, edges) for edges that are the same in every row; "
         "or export(…, translations={torch.ops.aten.searchsorted.Tensor: …})",
@@ -221,7 +221,7 @@ OPERATORS = {
         after=DoubleElu,
         make_after=lambda: DoubleElu().float(),
         line="return self.outer(functional.elu(self.inner(obs)))",
-        code="RW109",
+        code="RW106",
         what="onnxruntime has no Elu for float64",
         hint="work in float32: module.float() and a float32 example, or x.float() at that line",
         described={"example": {"obs": torch.zeros(2, 8, dtype=torch.float64)}},
@@ -231,7 +231,7 @@ OPERATORS = {
         before=ShortIndex,
         after=LongIndex,
         line="return votes.argmax(dim=-1)",
-        code="RW109",
+        code="RW106",
         what="onnxruntime has no ArgMax for int16",
         hint="work in int64 at that line: x.long()",
     ),

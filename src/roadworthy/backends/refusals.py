@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ _OTHER_OPSET = re.compile(
 )
 _TORCHS_OWN = {"aten", "prim", "prims"}
 _STACK = "pkg.torch.onnx.stack_trace"
+_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
+# Where the caller's module sits in what is captured.
+_INSIDE = "composed.module."
 _COMMON = {"float32", "int64", "int32", "bool"}
 
 
@@ -38,12 +42,14 @@ class Place:
 
 
 def places(model: ir.Model) -> list[Place]:
-    """Every node that knows its line; to be asked before the exporter's notes are stripped."""
-    return [
-        Place(node.name or "", node.op_type, _dtype(node), line)
-        for node in model.graph.all_nodes()
-        if (line := quoted_line(node.metadata_props.get(_STACK, "")))
-    ]
+    """Where each node comes from; to be asked before the exporter's notes are stripped."""
+    found = []
+    for node in model.graph.all_nodes():
+        notes = node.metadata_props
+        scopes, classes = (ast.literal_eval(notes.get(key, "[]")) for key in (_SCOPES, _CLASSES))
+        line = quoted_line(notes.get(_STACK, "")) or _layer(scopes[-2:-1], classes[-2:-1])
+        found.append(Place(node.name or "", node.op_type, _dtype(node), line))
+    return found
 
 
 def conversion_failure(error: BaseException) -> ExportError:
@@ -68,7 +74,7 @@ def conversion_failure(error: BaseException) -> ExportError:
     advice = replacement(name) or "write the line with other operators"
     return ExportError(
         f"ONNX has no operator for torch's {name}",
-        code="RW107",
+        code="RW105",
         where=where,
         hint=f"{advice}; or export(…, translations={{torch.ops.{operator}.{overload}: …}})",
     )
@@ -114,7 +120,7 @@ def runtime_failure(message: str, known: list[Place]) -> ExportError:
         dtype, where = place.dtype, place.line
     return ExportError(
         f"onnxruntime has no {operator} for {dtype}",
-        code="RW109",
+        code="RW106",
         where=where,
         hint="work in int64 at that line: x.long()"
         if "int" in dtype
@@ -164,7 +170,19 @@ def _failing_node(error: BaseException) -> torch.fx.Node | None:
 
 
 def _line(node: torch.fx.Node | None) -> str:
-    return quoted_line(node.meta.get("stack_trace") or "") if node is not None else ""
+    if node is None:
+        return ""
+    stack = [*(node.meta.get("nn_module_stack") or {}).values()][-1:]
+    layer = _layer([path for path, _ in stack], [str(kind) for _, kind in stack])
+    return quoted_line(node.meta.get("stack_trace") or "") or layer
+
+
+def _layer(paths: list[str], classes: list[str]) -> str:
+    """`layer 1.0 (ELU)`: for what is made of PyTorch's own modules, where no line is anybody's."""
+    for path, kind in zip(paths, classes, strict=True):
+        if path.startswith(_INSIDE):
+            return f"layer {path.removeprefix(_INSIDE)} ({kind.rpartition('.')[2]})"
+    return ""
 
 
 def _deepest(error: BaseException) -> BaseException:
