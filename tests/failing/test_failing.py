@@ -57,5 +57,8 @@ def test_failure_that_no_rule_knows_keeps_the_words_of_torch(tmp_path: Path) -> 
     (finding,) = caught.value.findings
     assert finding.code == "RW104"
     assert finding.what.startswith("torch.export cannot capture it: ")
-    assert "(return self.net(obs) + obs.new_tensor(obs.untyped_storage().tolist()[0]))" in finding.where
+    assert (
+        "(return self.net(obs) + obs.new_tensor(obs.untyped_storage().tolist()[0]))"
+        in finding.where
+    )
     assert finding.hint == "the line above is the first that could not be captured"
