@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "runtime": {*BASE, "spec"},
     "backends": {*BASE, "spec", "program", "runtime"},
     "verification": {*BASE, "spec", "runtime"},
-    "exporting": EXPORTING,
+    "exporting": {*EXPORTING, "doctor"},
     "environment": {*EXPORTING, "exporting"},
     "adapters": {*EXPORTING, "exporting"},
     "doctor": {*EXPORTING, "exporting", "adapters", "environment"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class ExportOptions:
 
     translations    operator → a function in onnxscript that writes it as ONNX
     decompositions  operator → a function in torch operators that computes the same
+    fix             repair what is safe to repair, in a copy of the module
     """
 
     opset: int = 20
@@ -43,6 +44,7 @@ class ExportOptions:
     progress: Callable[[str], None] | None = None
     translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     decompositions: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    fix: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -62,19 +64,23 @@ def export(
     options: ExportOptions | None = None,
     translations: Mapping[Any, Callable[..., Any]] | None = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    fix: bool = False,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
     Nothing is left behind unless the artifact passed every check against the live module, or
     `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
-    certificate covers what they write.
+    certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
+    is listed in the manifest, and the certificate compares with the module as it was.
     """
     options = options or ExportOptions()
     if translations is not None:
         options = replace(options, translations=translations)
     if decompositions is not None:
         options = replace(options, decompositions=decompositions)
+    if fix:
+        options = replace(options, fix=True)
     sealing.refuse_foreign(Path(folder))
     if isinstance(source, Source):
         if example is not None or memory or normalizer or outputs or action:
@@ -100,7 +106,14 @@ def export_source(source: Source, folder: str | os.PathLike[str], options: Expor
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
     say("capturing the module")
-    return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    if not options.fix:
+        return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
+
+    program, original = captured_with_fixes(source, seed=options.seed)
+    for note in program.fixes:
+        say(f"fixed {note.where}: {note.what}")
+    return write_bundle(program, ModuleSubject(original), folder, options)
 
 
 def write_bundle(
@@ -161,6 +174,7 @@ def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[
         "opset": options.opset,
         "ir_version": options.ir_version,
         "waivers": ["uncertified"] if waived else [],
+        "fixes": [asdict(fix) for fix in program.fixes],
         "translations": named(options.translations),
         "decompositions": named(options.decompositions),
         "provenance": {

@@ -15,6 +15,7 @@ from typing import Any
 
 _OWN = Path(__file__).resolve().parent
 _LIBRARIES = ("torch", "numpy", "onnx", "onnxscript")
+_PLACE = re.compile(r"([^:]+):(\d+) \((.*)\)")
 _QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 
 
@@ -60,8 +61,14 @@ def _lines(places: Iterable[type | FunctionType], pattern: str) -> Iterator[str]
 
 def code_of(where: str) -> str:
     """The code that a place quotes, or nothing where the place is only a name."""
-    match = re.fullmatch(r"[^:]+:\d+ \((.*)\)", where)
-    return match[1] if match else ""
+    match = _PLACE.fullmatch(where)
+    return match[3] if match else ""
+
+
+def place_of(where: str) -> tuple[str, int] | None:
+    """File and line of a place; None where the place is only a name."""
+    match = _PLACE.fullmatch(where)
+    return (match[1], int(match[2])) if match else None
 
 
 def is_authors(place: Path) -> bool:
