@@ -24,9 +24,7 @@ REPLACEMENTS = {
     "median": f"{_ORDER} with k = (n + 1) // 2",
     "kthvalue": _ORDER,
     "searchsorted": "torch.bucketize(x, edges) for edges that are the same in every row",
-    "histc": "(x[..., None] >= edges[:-1]) & (x[..., None] < edges[1:]), summed",
-    "special_ndtri": "torch.erfinv(2 * p - 1) * 2**0.5 if that converts; best, leave the "
-    "quantile out: a policy needs the mean, not a sample",
+    "ndtri": "leave the quantile out of forward: a policy needs the mean, not a sample",
     "lgamma": "leave the likelihood out of forward: a policy needs the action alone",
     "digamma": "leave the likelihood out of forward: a policy needs the action alone",
     "polygamma": "leave the likelihood out of forward: a policy needs the action alone",
