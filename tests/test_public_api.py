@@ -15,7 +15,7 @@ import roadworthy as rw
 NAMES = [
     "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "EpsInsideRoot",
     "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy", "RoadworthyError",
-    "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "discover", "export",
+    "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World", "discover", "export",
     "export_environment", "export_policy_as_onnx", "load", "verify",
 ]  # fmt: skip
 _EXPORT_SIDE = ("Attribute", "ExportOptions", "Source", "discover")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from roadworthy.spec.transforms import Tanh as Tanh
     from roadworthy.verification.certificate import Certificate as Certificate
     from roadworthy.verification.verify import verify as verify
+    from roadworthy.worlds.world import World as World
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ _HOMES = {
     "Signature": "roadworthy.spec.signature",
     "Source": "roadworthy.capture.source",
     "Tanh": "roadworthy.spec.transforms",
+    "World": "roadworthy.worlds.world",
     "discover": "roadworthy.environment.discovery",
     "export": "roadworthy.exporting",
     "export_environment": "roadworthy.environment.exporter",

@@ -79,5 +79,5 @@ def test_progress_names_every_stage(export_once: ExportOnce) -> None:
     rw.verify(exported.folder, against=exported.case.make().module, progress=said.append)
     assert said == [
         "replaying the trace", "comparing batches", "comparing resets",
-        "stepping beside the live module",
+        "stepping beside the live module", "looking at what each port is for",
     ]  # fmt: skip

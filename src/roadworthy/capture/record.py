@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace
+from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
 TRACE_STEPS = 256
 TRACE_ROWS = 2
@@ -136,6 +139,16 @@ class ModuleSubject:
     def original(self, signature: Signature, *, rows: int) -> Iterator[Original]:
         with borrowed(self.source):
             yield Original(self.source, signature, rows)
+
+    def undecided(self) -> ModuleSubject | None:
+        """The module before it chooses among actions: it gives logits; None if it never does."""
+        if not any(isinstance(step, (Argmax, MultiDiscrete)) for step in self.source.steps):
+            return None
+        # The steps that change logits come first; from the choice on, they are left out.
+        steps = itertools.takewhile(
+            lambda step: not isinstance(step, (Argmax, MultiDiscrete)), self.source.steps
+        )
+        return ModuleSubject(dataclasses.replace(self.source, action=tuple(steps)))
 
 
 def record(subject: Subject, signature: Signature, *, seed: int) -> Trace:

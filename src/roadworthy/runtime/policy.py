@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from roadworthy.errors import PortMismatch, UsageError
+from roadworthy.errors import PortMismatch, UsageError, did_you_mean
 from roadworthy.runtime import feeds
 from roadworthy.runtime.engine import Engine
 from roadworthy.runtime.frame import Frame, State
@@ -86,6 +86,15 @@ class Policy:
             )
         if known == self._state.rows:
             self._state.reset(rows)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Single memories back to their initial value: to see what each of them is for."""
+        unknown = [name for name in names if name not in self.memory]
+        if unknown:
+            raise UsageError(
+                f"there is no memory {unknown[0]!r}", hint=did_you_mean(unknown[0], self.memory)
+            )
+        self._state.forget([each for each in self.signature.memory if each.name in names])
 
     @property
     def memory(self) -> dict[str, Array]:
