@@ -16,13 +16,14 @@ PACKAGE = Path(__file__).parent.parent / "src" / "roadworthy"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
-BASE = {"errors", "quiet"}
+BASE = {"errors", "quiet", "lines"}
 RUNNING = {*BASE, "spec", "runtime", "worlds", "verification"}
 EXPORTING = {*RUNNING, "program", "capture", "backends"}
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
     "quiet": set(),
+    "lines": set(),
     "spec": BASE,
     "program": {*BASE, "spec"},
     "capture": {*BASE, "spec", "program"},

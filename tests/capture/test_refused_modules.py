@@ -104,7 +104,7 @@ def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) ->
             refused.ThroughNumpy,
             "return torch.from_numpy(np.tanh(self.net(obs).detach().numpy()))",
             "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-            "write the line with torch operations",
+            "torch.tanh for np.tanh, and no .numpy() or from_numpy()",
         ),
     ],
 )
@@ -156,7 +156,8 @@ def test_fixed_number_of_rows_is_refused_at_its_line(
 
 def test_branch_on_the_number_of_rows_is_refused(refuse: Refuse) -> None:
     (finding,) = refuse(refused.SizeBranch(), example=OBS)
-    assert (finding.code, finding.where) == ("RW101", "SizeBranch")
+    where = refused.line(refused.SizeBranch, "if obs.shape[0] == 3:")
+    assert (finding.code, finding.where) == ("RW101", where)
     assert finding.what.startswith("the module treats some sizes of 'batch' differently: 3 <= ")
 
 

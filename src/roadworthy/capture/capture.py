@@ -10,9 +10,9 @@ from roadworthy.capture.memory import Tensors
 from roadworthy.capture.recipe import recipe
 from roadworthy.capture.source import Source
 from roadworthy.capture.study import Study
+from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 
 
 def capture(source: Source) -> Program:
@@ -69,11 +69,8 @@ def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
         *(inputs[name] for name in study.composed.input_names),
         *(memory[name] for name in study.composed.memory_names),
     )
-    # The fast path of multi-head attention is one opaque operator that ONNX does not have.
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), quiet():
+        with traceable():
             return torch.export.export(
                 study.step,
                 arguments,
@@ -84,6 +81,5 @@ def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
     except Exception as error:  # torch.export raises what it likes, user errors included
-        raise capture_failure(error, type(study.source.module).__name__) from error
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+        module = study.source.module
+        raise capture_failure(error, type(module).__name__, module) from error

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from roadworthy.capture.compose import Composed, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.lines import current_line
 
 # Two policies that agree to this are the same; hidden state and randomness move far more.
 CLOSE = 1e-4
@@ -108,9 +110,27 @@ def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
             code="RW111",
-            where=type(step.composed.module).__name__,
+            where=_random_line(step, inputs, memory) or type(step.composed.module).__name__,
             hint="return the mean or the mode of the distribution instead of a sample",
         )
+
+
+class _FirstDraw(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the line at which a random number is first drawn."""
+
+    line = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags and not self.line:
+            self.line = current_line()
+        return func(*args, **(kwargs or {}))
+
+
+def _random_line(step: PureStep, inputs: Tensors, memory: Tensors) -> str:
+    draws = _FirstDraw()  # type: ignore[no-untyped-call]
+    with preserved(step.composed.module), draws:
+        run(step, inputs, memory)
+    return draws.line
 
 
 def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:

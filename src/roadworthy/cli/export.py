@@ -11,13 +11,14 @@ import typer
 from roadworthy.cli.console import (
     certificate_table,
     out,
+    print_findings,
     print_json,
     signature_table,
     size_text,
     working,
 )
 from roadworthy.cli.targets import resolve
-from roadworthy.errors import UsageError, need
+from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.port import DTYPES
 from roadworthy.verification.certificate import Certificate
@@ -47,6 +48,9 @@ def export(
     allow_uncertified: Annotated[
         bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
     ] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Repair what is safe to repair, in a copy.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a certified bundle from a PyTorch module.
@@ -71,6 +75,7 @@ def export(
             ir_version=ir_version,
             seed=seed,
             allow_uncertified=allow_uncertified,
+            fix=fix,
             progress=progress,
         )
         bundle = export_source(described, folder, options)
@@ -83,9 +88,11 @@ def export(
                 "bytes": size,
                 "signature": bundle.signature.to_json(),
                 "certificate": certificate.to_json(),
+                "fixes": bundle.manifest["fixes"],
             }
         )
         return
+    print_findings([Finding(**each) for each in bundle.manifest["fixes"]])
     console = out()
     console.print(signature_table(bundle.signature), "")
     console.print(certificate_table(certificate), "")
