@@ -9,7 +9,8 @@ _KNOWN_ATTRIBUTES = {
     "shape", "ndim", "dtype", "device", "layout", "requires_grad", "batch_size",
 }  # fmt: skip
 _KNOWN_METHODS = {
-    "size", "dim", "ndimension", "numel", "nelement", "stride", "keys", "get_device", "startswith", "endswith",
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "keys", "get_device",
+    "startswith", "endswith",
 }  # fmt: skip
 _KNOWN_FUNCTIONS = {
     "len", "isinstance", "type", "hasattr", "callable", "issubclass", "id",
