@@ -110,8 +110,9 @@ class Composer:
                 self._report_removed(index, key)
         if not written:
             return needed
-        if piece.primed is not None:
-            self._collect(lambda: self.primed.update({written[0]: piece.primed()}))
+        primed = piece.primed
+        if primed is not None:
+            self._collect(lambda: self.primed.update({written[0]: primed()}))
             return [key for key in needed if key not in written]
         self._keep(piece, index, kept)
         position = needed.index(written[0])

@@ -8,7 +8,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from roadworthy.adapters.torchrl.piece import Apply, Builder, Function, Made, Piece, Place, below
+from roadworthy.adapters.torchrl.piece import (
+    Apply,
+    Builder,
+    Function,
+    Made,
+    Piece,
+    Place,
+    below,
+    plain,
+)
 from roadworthy.adapters.torchrl.stage import NestedKey
 
 
@@ -192,14 +201,16 @@ def exclude(place: Place) -> Iterator[Piece]:
 
 def select(place: Place) -> Iterator[Piece]:
     transform, parent = place.transform, place.transform.parent
-    kept = list(transform.selected_keys)
+    kept = [plain(key) for key in transform.selected_keys]
     if transform.keep_reward_keys:
         kept += parent.reward_keys if parent is not None else ["reward"]
     if transform.keep_done_keys:
         kept += parent.done_keys if parent is not None else ["done"]
     if parent is not None:
         kept += parent.state_spec.keys(True, True)
-    yield Piece(removes=lambda key: not any(below(key, each) for each in kept))
+    # Selecting a parent is not enough: TorchRL drops its leaves from the spec, and then hands the
+    # policy the first of them for ever.
+    yield Piece(removes=lambda key: key not in kept)
 
 
 def device(place: Place) -> Iterator[Piece]:

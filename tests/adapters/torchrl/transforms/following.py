@@ -140,6 +140,7 @@ def follow(
     *,
     in_keys: Sequence[NestedKey],
     base: Callable[[], EnvBase] = pendulum,
+    bare: Callable[[], EnvBase] | None = None,
     action_key: NestedKey = "action",
     before: Callable[[TransformedEnv], None] | None = None,
     rows: int = 3,
@@ -149,14 +150,14 @@ def follow(
 ) -> Stages:
     """Steps `rows` pairs side by side, with resets in the middle, and compares every step."""
     full = [TransformedEnv(base(), transforms()) for _ in range(rows)]
-    bare = [base() for _ in range(rows)]
+    plain = [(bare or base)() for _ in range(rows)]
     for each in full if before else ():
         before(each)  # type: ignore[misc]
     made = stages(full[0], in_keys=in_keys, action_key=action_key)
-    for seed, (one, other) in enumerate(zip(full, bare, strict=True)):
+    for seed, (one, other) in enumerate(zip(full, plain, strict=True)):
         one.set_seed(seed)
         other.set_seed(seed)
-    shown, raw = [env.reset() for env in full], [env.reset() for env in bare]
+    shown, raw = [env.reset() for env in full], [env.reset() for env in plain]
     runner: Runner | None = None
     generator = torch.Generator().manual_seed(0)
     for step in range(steps):
@@ -176,12 +177,12 @@ def follow(
             for key in made.outputs:
                 raw[row][key] = got["env", port(key)][row]
         shown = [env.step_mdp(env.step(td)) for env, td in zip(full, shown, strict=True)]
-        raw = [env.step_mdp(env.step(td)) for env, td in zip(bare, raw, strict=True)]
+        raw = [env.step_mdp(env.step(td)) for env, td in zip(plain, raw, strict=True)]
         ended = torch.tensor([(step + 1) % (7 + 4 * row) == 0 for row in range(rows)])
         ended |= torch.stack([td["done"].any() for td in raw])
         for row in range(rows):
             if ended[row]:
-                shown[row], raw[row] = full[row].reset(), bare[row].reset()
+                shown[row], raw[row] = full[row].reset(), plain[row].reset()
         runner.reset(ended)
     return made
 
