@@ -13,10 +13,12 @@ from roadworthy.adapters.torchrl.piece import Apply, Builder, Made, Piece, Place
 from roadworthy.adapters.torchrl.stage import NestedKey
 
 
-def _from_indices(action: Tensor, *tables: Tensor) -> Tensor:
-    if len(tables) == 1:
-        rows = tables[0].expand(action.shape[0], *tables[0].shape)
-        return rows.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+def _from_indices(action: Tensor, table: Tensor) -> Tensor:
+    rows = table.expand(action.shape[0], *table.shape)
+    return rows.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+
+def _from_uneven_indices(action: Tensor, *tables: Tensor) -> Tensor:
     columns = zip(tables, action.unbind(-1), strict=True)
     return torch.stack([table[index] for table, index in columns], -1)
 
@@ -52,7 +54,9 @@ def action_discretizer(place: Place) -> Iterator[Piece]:
         tables = transform.intervals
         alone = isinstance(tables, Tensor)
         if transform.categorical:
-            return Apply(_from_indices, *([tables] if alone else tables)), {}
+            if alone:
+                return Apply(_from_indices, tables), {}
+            return Apply(_from_uneven_indices, *tables), {}
         if alone and tables.ndim == 1:
             return Apply(_from_lone_one_hot, tables), {}
         if alone and tables.ndim > 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -219,7 +220,7 @@ def primer(place: Place) -> Iterator[Piece]:
 
 
 def _name(place: Place, key: NestedKey) -> str:
-    return "_".join((place.name.lower(), *words(key)))
+    return re.sub(r"\W", "_", "_".join((place.name.lower(), *words(key))))
 
 
 OBSERVATION: Mapping[str, Builder] = {

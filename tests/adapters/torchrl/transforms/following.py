@@ -145,6 +145,7 @@ def follow(
     before: Callable[[TransformedEnv], None] | None = None,
     rows: int = 3,
     steps: int = 40,
+    every: int = 7,
     folder: Path | None = None,
     tolerance: float = 0.0,
 ) -> Stages:
@@ -178,7 +179,7 @@ def follow(
                 raw[row][key] = got["env", port(key)][row]
         shown = [env.step_mdp(env.step(td)) for env, td in zip(full, shown, strict=True)]
         raw = [env.step_mdp(env.step(td)) for env, td in zip(plain, raw, strict=True)]
-        ended = torch.tensor([(step + 1) % (7 + 4 * row) == 0 for row in range(rows)])
+        ended = torch.tensor([(step + 1) % (every + 4 * row) == 0 for row in range(rows)])
         ended |= torch.stack([td["done"].any() for td in raw])
         for row in range(rows):
             if ended[row]:

@@ -25,7 +25,6 @@ from torchrl.envs.transforms import (
 
 from tests.adapters.torchrl.transforms.following import follow
 
-
 KEYS = [("nested", "cat"), ("nested", "copy"), "turned", "fronts", "column", "grown"]
 
 
