@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -70,14 +71,16 @@ class Composer:
         self.action_key = action_key
         self.twin = twin_of(chain)
         self.findings: list[Finding] = []
+        # What fails unexpectedly may do so only because of a finding.
+        self.consequences: list[Finding] = []
         self.primed: dict[NestedKey, Tensor] = {}
 
     def stages(self) -> Stages:
         observation, inputs = self._observation()
         action, outputs = self._action()
         self._refuse_double_steps(observation, action)
-        if self.findings:
-            raise ExportError(findings=self.findings)
+        if self.findings or self.consequences:
+            raise ExportError(findings=self.findings or self.consequences)
         used = {kept.index for kept in (*observation, *action)}
         return Stages(
             observation=_named_apart(observation),
@@ -94,7 +97,7 @@ class Composer:
         kept: list[_Kept] = []
         for index in reversed(range(len(self.entries))):
             if self.entries[index].group == "left out":
-                self._refuse_reading(index, needed)
+                self._collect(index, partial(self._refuse_reading, index, needed))
                 continue
             for piece in reversed(self._pieces(OBSERVATION, index)):
                 needed = self._before(piece, index, needed, kept)
@@ -112,7 +115,7 @@ class Composer:
             return needed
         primed = piece.primed
         if primed is not None:
-            self._collect(lambda: self.primed.update({written[0]: primed()}))
+            self._collect(index, lambda: self.primed.update({written[0]: primed()}))
             return [key for key in needed if key not in written]
         self._keep(piece, index, kept)
         position = needed.index(written[0])
@@ -141,7 +144,9 @@ class Composer:
     def _outputs(self, live: set[NestedKey], current: list[NestedKey]) -> list[NestedKey]:
         if self.chain.base is None:
             return current
-        taken = [plain(key) for key in self.chain.base.action_keys]
+        # The environment would remember its action_keys if it were asked for them.
+        spec = self.chain.base.input_spec["full_action_spec"]
+        taken = [plain(key) for key in spec.keys(True, True)]
         outputs = [key for key in taken if key in live]
         if not outputs:
             self.findings.append(
@@ -160,7 +165,7 @@ class Composer:
         builder = builders.get(place.name)
         found: list[Piece] = []
         if builder is not None:
-            self._collect(lambda: found.extend(builder(place)))
+            self._collect(index, lambda: found.extend(builder(place)))
         return found
 
     def _place(self, index: int) -> Place:
@@ -187,13 +192,25 @@ class Composer:
                 )
             )  # fmt: skip
 
-        self._collect(make)
+        self._collect(index, make)
 
-    def _collect(self, action: Callable[[], object]) -> None:
+    def _collect(self, index: int, action: Callable[[], object]) -> None:
+        """Runs what may be refused, and keeps the reasons for later."""
         try:
             action()
         except ExportError as error:
             self.findings.extend(f for f in error.findings if f not in self.findings)
+        except Exception as error:  # of TorchRL, which finds keys and shapes when it is asked
+            name = type(self.chain.transforms[index]).__name__
+            lines = str(error).splitlines() or [""]
+            self.consequences.append(
+                Finding(
+                    code="RW150",
+                    what=f"{name} cannot be read: {type(error).__name__}: {lines[0]}",
+                    where=self.chain.where(index),
+                    hint="check that env.rollout(2) runs",
+                )
+            )
 
     def _refuse_reading(self, index: int, needed: list[NestedKey]) -> None:
         """A transform that is left out may write nothing that the policy reads."""
