@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -57,7 +58,8 @@ def table() -> str:
     for name in ordered:
         if not name.startswith("_"):
             entry = ENTRIES[name]
-            rows.append(f"| `{name}` | {entry.group} | {entry.note} |")
+            note = re.sub(r"\{\w+\}", "…", entry.note)
+            rows.append(f"| `{name}` | {entry.group} | {note} |")
     return "\n".join(rows) + "\n"
 
 

@@ -211,7 +211,8 @@ def primer(place: Place) -> Iterator[Piece]:
             )
         spec = transform.primers[key]
         shape = tuple(spec.shape)
-        if place.batch_dims and shape[: place.batch_dims] == place.batch_size:
+        # In a batch TorchRL gives the primers the axes of the batch, at the latest at a reset.
+        if tuple(transform.primers.shape[: place.batch_dims]) == place.batch_size:
             shape = shape[place.batch_dims :]
         return torch.full((1, *shape), float(value)).to(spec.dtype)
 

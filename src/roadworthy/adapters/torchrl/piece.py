@@ -74,7 +74,12 @@ class Place:
         """The part of a constant that holds for one row of the batch."""
         value = value.detach().cpu()
         count = self.batch_dims
-        if not count or value.ndim <= count or tuple(value.shape[:count]) != self.batch_size:
+        if not count:
+            return value
+        if value.ndim <= count or tuple(value.shape[:count]) != self.batch_size:
+            # Axes of size 1 in front meet the batch, or nothing.
+            while value.ndim and value.shape[0] == 1:
+                value = value[0]
             return value
         rows = value.reshape(-1, *value.shape[count:])
         if not torch.equal(rows, rows[:1].expand_as(rows)):

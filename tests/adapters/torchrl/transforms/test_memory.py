@@ -125,6 +125,17 @@ def test_a_primed_key_says_where_an_episode_starts() -> None:
     assert made.observation == made.left_out == ()
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_a_primed_key_has_one_row_in_a_batch_of_its_own_size(used: bool) -> None:
+    primer = TensorDictPrimer({"hidden": Unbounded(shape=(2, 4))}, expand_specs=True)
+    env = TransformedEnv(SerialEnv(2, lambda: GymEnv("Pendulum-v1")), primer)
+    if used:
+        assert env.reset()["hidden"].shape == (2, 2, 4)
+        env.close()
+    made = stages(env, in_keys=["observation", "hidden"], action_key="action")
+    assert made.primed["hidden"].shape == (1, 2, 4)
+
+
 def test_frame_skip_in_front_of_memory_is_left_to_the_loop() -> None:
     env = TransformedEnv(
         GymEnv("Pendulum-v1"),

@@ -137,6 +137,18 @@ def test_live_statistics_move_neither_by_the_stage_nor_under_it(version: type) -
     assert torch.equal(runner.step(raw, action)["observation"], first)
 
 
+def test_statistics_that_keep_the_axis_of_a_batch_hold_for_each_row() -> None:
+    norm = ObservationNorm(in_keys=["observation"], out_keys=["norm"], standard_normal=True)
+    env = TransformedEnv(SerialEnv(3, pendulum), norm)
+    norm.init_stats(num_iter=5, reduce_dim=(0, 1), cat_dim=1, keep_dims=(0,))
+    assert norm.loc.shape == (1, 3)
+    made = stages(env, in_keys=["norm"], action_key="action")
+    shown = env.reset()
+    (got,) = made.observation[0].module(shown["observation"])
+    assert torch.equal(got, shown["norm"])
+    env.close()
+
+
 def test_bounds_of_a_batch_of_environments_hold_for_each_row() -> None:
     env = TransformedEnv(SerialEnv(3, lambda: GymEnv("Pendulum-v1")), ActionScaling())
     made = stages(env, in_keys=["observation"], action_key="action")
