@@ -101,6 +101,7 @@ class Composer:
                 continue
             for piece in reversed(self._pieces(OBSERVATION, index)):
                 needed = self._before(piece, index, needed, kept)
+        self._refuse_rewards(kept, needed)
         return kept[::-1], needed
 
     def _before(
@@ -225,6 +226,24 @@ class Composer:
                     hint=f"train a policy that does not read {read[0]!r}",
                 )
             )
+
+    def _refuse_rewards(self, kept: list[_Kept], needed: list[NestedKey]) -> None:
+        """A reward that a transform turns into an observation is missing at every reset."""
+        base = self.chain.base
+        spec = base.output_spec["full_reward_spec"].keys(True, True) if base is not None else []
+        rewards = {plain(key) for key in spec} or {"reward"}
+        for each in kept:
+            read = [key for key in each.stage.in_keys if key in rewards and key in needed]
+            if read:
+                self.findings.append(
+                    Finding(
+                        code="RW152",
+                        what=f"{each.stage.name} makes {each.stage.out_keys[0]!r} from the reward "
+                        f"{read[0]!r}, which a deployed policy does not get",
+                        where=self.chain.where(each.index),
+                        hint=f"train a policy that does not read {each.stage.out_keys[0]!r}",
+                    )
+                )
 
     def _report_removed(self, index: int, key: NestedKey) -> None:
         name = type(self.chain.transforms[index]).__name__

@@ -71,6 +71,18 @@ def staged(transform: object, image: Tensor) -> Tensor:
     return result
 
 
+@pytest.mark.parametrize("from_int", [None, True, False])
+@pytest.mark.parametrize("shape", [(6, 5, 3), (3, 6, 5)], ids=["hwc", "chw"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_an_image_is_divided_and_turned_when_torchrl_does_it(
+    from_int: bool | None, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    images = (torch.rand(2, *shape) * 255).to(dtype)
+    transform = ToTensorImage(from_int=from_int, shape_tolerant=True)
+    expected = torch.stack([transform._apply_transform(image) for image in images])
+    assert torch.equal(staged(transform, images), expected)
+
+
 @pytest.fixture
 def resizable(monkeypatch: pytest.MonkeyPatch) -> None:
     """TorchRL's Resize can be built, as it can where torchvision is installed."""

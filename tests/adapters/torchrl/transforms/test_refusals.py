@@ -169,6 +169,11 @@ READ: dict[str, tuple[Callable[[], Any], str, str]] = {
         "[RW152] transforms[0] RewardSum: the policy reads 'episode_reward', which RewardSum "
         "writes in training only",
     ),
+    "a reward under another name": (
+        lambda: ClipTransform(["reward"], ["clipped"], low=0.0), "clipped",
+        "[RW152] transforms[0] ClipTransform: ClipTransform makes 'clipped' from the reward "
+        "'reward', which a deployed policy does not get",
+    ),
     # TorchRL does not even apply it to the first observation of an episode.
     "a reward's scale on an observation": (
         lambda: RewardScaling(0.0, 2.0, **OBS), "observation",
