@@ -1,0 +1,1 @@
+"""TorchRL: modules over TensorDicts become policies with named ports."""
