@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "runtime": {*BASE, "spec"},
     "backends": {*BASE, "spec", "program", "runtime"},
     "verification": {*BASE, "spec", "runtime"},
-    "exporting": EXPORTING,
+    "exporting": {*EXPORTING, "adapters"},
     "environment": {*EXPORTING, "exporting"},
     "adapters": {*EXPORTING, "exporting"},
     "demo": set(),

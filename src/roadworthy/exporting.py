@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy import adapters
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
-from roadworthy.errors import ExportError, UsageError
+from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
@@ -52,39 +53,57 @@ def export(
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
     options: ExportOptions | None = None,
+    **framework: Any,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
-    Nothing is left behind unless the artifact passed every check against the live module, or
+    Policies of a known framework bring their own keywords (`exploration=` for TorchRL). Nothing
+    is left behind unless the artifact passed every check against the live module, or
     `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
     """
     options = options or ExportOptions()
     sealing.refuse_foreign(Path(folder))
+    given = {
+        "example": example, "memory": memory, "normalizer": normalizer,
+        "outputs": outputs, "action": action,
+    }  # fmt: skip
     if isinstance(source, Source):
-        if example is not None or memory or normalizer or outputs or action:
+        if framework or any(value is not None and value != () for value in given.values()):
             raise UsageError("a Source already says this", hint="put every option into the Source")
         return export_source(source, folder, options)
+    describe = adapters.describer(source) or _plain
+    adapters.refuse_unknown(source, describe, framework, given)
+    return export_source(describe(source, **given, **framework), folder, options)
+
+
+def _plain(
+    module: Any, *, example: Any, memory: Any, normalizer: Any, outputs: Any, action: Any
+) -> Source:
+    """The source of a module that belongs to no framework."""
     if example is None:
         raise UsageError(
             "an export needs an example of every input",
             hint="example={'obs': torch.zeros(1, 48)}, batch axis first",
         )
-    described = Source(
-        source,
+    return Source(
+        module,
         example=example,
         memory=memory or {},
         normalizer=normalizer,
         outputs=outputs,
         action=action,
     )
-    return export_source(described, folder, options)
 
 
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
     say("capturing the module")
-    return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    try:
+        return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    except CertificateFailed as error:
+        caveats = source.rewritten.caveats if source.rewritten else ()
+        raise CertificateFailed(findings=[*error.findings, *caveats]) from error
 
 
 def write_bundle(

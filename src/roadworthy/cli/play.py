@@ -30,7 +30,7 @@ def run(
 
     roadworthy run walker --env my_env.py:make_env --episodes 20
     """
-    policy = load(path)
+    policy = load(path, seed=max(seed, 0))
     made = make_env(env)
     refuse_misfit(policy.signature, made.observation_space, made.action_space)
     returns, lengths = [], []

@@ -84,6 +84,13 @@ def _subject(bundle: Bundle, against: Any, normalizer: Any) -> Any:
             f"the bundle was made from the environment {recipe['environment']}",
             hint="verify it alone, or compare it with evaluate(env, …)",
         )
+    if "rewritten" in recipe:
+        raise UsageError(
+            f"the bundle was made by an adapter; a bare {type(against).__name__} does not say how",
+            code="RW147",
+            where="against",
+            hint=f"rw.verify({str(bundle.folder)!r}, against={recipe['rewritten']})",
+        )
     return ModuleSubject(source_from(against, recipe, bundle.signature, normalizer=normalizer))
 
 

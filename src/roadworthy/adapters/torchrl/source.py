@@ -1,0 +1,180 @@
+"""From a TorchRL policy to a source: keys become ports, hidden states memory, draws noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict.nn import InteractionType
+from torch import Tensor, nn
+
+from roadworthy.adapters.torchrl import draws, specs
+from roadworthy.adapters.torchrl.exploration import chosen_way, questions
+from roadworthy.adapters.torchrl.heads import Head
+from roadworthy.adapters.torchrl.keys import colliding, port_name
+from roadworthy.adapters.torchrl.part import Part, Plain
+from roadworthy.adapters.torchrl.parts import needed, staged, taken_apart
+from roadworthy.adapters.torchrl.plan import planned
+from roadworthy.adapters.torchrl.stage import Stage
+from roadworthy.adapters.torchrl.step import Step, Wiring
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.source import Rewriting, Source
+from roadworthy.errors import ExportError, UsageError
+from roadworthy.spec.port import About
+from roadworthy.spec.transforms import ActionStep
+
+_ROWS = (3, 4)
+
+
+def source(
+    policy: nn.Module,
+    *,
+    exploration: str | None = None,
+    env: Any = None,
+    transforms: Any = None,
+    example: Any = None,
+    outputs: Sequence[Any] | None = None,
+    memory: Mapping[str, Any] | None = None,
+    normalizer: Any = None,
+    action: ActionStep | Sequence[ActionStep] = (),
+    table: Sequence[str | int] = (),
+    period_s: float | None = None,
+    batch: int | None = None,
+) -> Source:
+    """The source of a TorchRL policy, for `rw.export` and for `rw.verify(…, against=…)`.
+
+    exploration  "deterministic", "mode", "mean" or "random"; asked for where the policy draws
+    env          the environment it acts in: its specs give the example and the limits, its
+                 transforms are exported in front of the policy and behind it
+    transforms   other transforms than those of `env`; () for none
+    example      a TensorDict or a dict with the inputs, where no `env` is given
+    outputs      keys to give; left out, the action
+    memory       name → initial value of one row, for hidden states that TorchRL does not know
+    table        what each index of a discrete action means
+    """
+    return describe(
+        policy, exploration=exploration, env=env, transforms=transforms, example=example,
+        outputs=outputs, memory=memory, normalizer=normalizer, action=action, table=table,
+        period_s=period_s, batch=batch,
+    )  # fmt: skip
+
+
+def describe(
+    policy: Any,
+    *,
+    example: Any,
+    memory: Mapping[str, Any] | None,
+    normalizer: Any,
+    outputs: Sequence[Any] | None,
+    action: Any,
+    exploration: str | None = None,
+    env: Any = None,
+    transforms: Any = None,
+    table: Sequence[str | int] = (),
+    period_s: float | None = None,
+    batch: int | None = None,
+) -> Source:
+    """The source of a TorchRL policy: see `source`."""
+    way = chosen_way(exploration)
+    findings = [] if way else list(questions(policy))
+    core = taken_apart(policy, way)
+    before, behind = _stages(policy, env, transforms, core)
+    raw = getattr(env, "base_env", env) if before or behind else env
+    plan = planned([*staged(before), *core, *staged(behind)], outputs, raw, memory or {})
+    plan_findings = [*plan.findings, *colliding(plan.inputs), *colliding(plan.outputs)]
+    values, missing = specs.examples(plan.inputs, example, raw)
+    findings += [*plan_findings, *missing]
+    if findings:
+        raise UsageError(findings=findings)
+    wiring = plan.wiring(specs.groups(plan.inputs, example, raw))
+    random = way is InteractionType.RANDOM
+    parts = plan.parts if random else needed(plan.parts, plan.wanted)
+    truth = [*staged(before), Plain(policy), *staged(behind)]
+    tensors = {port_name(key): value for key, value in values.items()}
+    if random:
+        wiring = _with_noise(policy, (parts, truth), wiring, way, tensors | dict(plan.initial))
+    else:
+        _tried(policy, Step(parts, wiring, way), tensors | dict(plan.initial))
+    spec = specs.action_spec(policy, plan.outputs[0], raw if behind else None, env)
+    first = port_name(plan.outputs[0])
+    noise = {each.name: About(noise=each.kind) for each in wiring.noise}
+    return Source(
+        Step(parts, wiring, way),
+        example=tensors | {each.name: each.example() for each in wiring.noise},
+        memory=dict(plan.initial),
+        normalizer=normalizer,
+        action=action,
+        about=specs.abouts(plan.inputs, raw) | specs.about_action(first, spec, action) | noise,
+        meaning=specs.meaning(first, spec, table),
+        period_s=period_s,
+        batch=batch,
+        rewritten=Rewriting(
+            Step(truth, wiring, way),
+            again=_again(exploration, env, transforms),
+            caveats=tuple(p.caveat for p in parts if isinstance(p, Head) and p.caveat),
+        ),
+    )
+
+
+def _stages(
+    policy: nn.Module, env: Any, transforms: Any, core: Sequence[Part]
+) -> tuple[list[Stage], list[Stage]]:
+    """The transforms of the environment, as stages before and behind the policy."""
+    given = env if transforms is None and hasattr(env, "transform") else transforms
+    if given is None or (isinstance(given, (tuple, list)) and not given):
+        return [], []
+    try:
+        from roadworthy.adapters.torchrl.transforms import stages
+    except ModuleNotFoundError:
+        raise ExportError(
+            "transforms of an environment cannot be exported yet",
+            hint="pass transforms=(), and feed the policy what the transforms give",
+        ) from None
+    in_keys = list(dict.fromkeys(key for part in core for key in part.in_keys))
+    actions = [key for part in core for key in part.out_keys if port_name(key).endswith("action")]
+    before, behind, _ = stages(given, in_keys=in_keys, action_key=(actions or ["action"])[-1])
+    return list(before), list(behind)
+
+
+def _with_noise(
+    policy: nn.Module,
+    sides: tuple[Sequence[Part], Sequence[Part]],
+    wiring: Wiring,
+    way: InteractionType,
+    tensors: Mapping[str, Tensor],
+) -> Wiring:
+    """The wiring with a port for every draw; both sides must draw alike."""
+    made = []
+    for parts in sides:
+        step = Step(parts, wiring, way)
+        few, more = (_tried(policy, step, _rows(tensors, rows), draws=True) for rows in _ROWS)
+        made.append(draws.ports(few, more, _ROWS))
+    if made[0] != made[1]:
+        raise ExportError(
+            f"{type(policy).__name__} draws {len(made[1])} times, its parts {len(made[0])} times",
+            code="RW143",
+            hint="build the policy as a TensorDictSequential, so that every module is seen",
+        )
+    return wiring.with_noise(made[0])
+
+
+def _tried(
+    policy: nn.Module, step: Step, tensors: Mapping[str, Tensor], *, draws: bool = False
+) -> Any:
+    """One step on the example, which shows what a distribution cannot give; or its draws."""
+    with preserved(policy, step), torch.no_grad():
+        policy.eval()
+        step.eval()
+        return step.draws(tensors).made if draws else step(**tensors)
+
+
+def _rows(tensors: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
+    return {name: each[:1].expand(rows, *each.shape[1:]).clone() for name, each in tensors.items()}
+
+
+def _again(exploration: Any, env: Any, transforms: Any) -> str:
+    said = [f"exploration={getattr(exploration, 'value', exploration)!r}"] if exploration else []
+    said += ["env=env"] if env is not None else ["example=example"]
+    said += ["transforms=transforms"] if transforms is not None else []
+    return f"roadworthy.adapters.torchrl.source(policy, {', '.join(said)})"
