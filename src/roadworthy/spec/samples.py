@@ -54,9 +54,11 @@ def noise(port: Port, rng: np.random.Generator, shape: tuple[int, ...]) -> Array
     # NumPy has no generator of halves; rounding 1 - 2⁻²⁴ up to 1 would leave the interval.
     exact: Any = np.float64 if port.dtype == "float64" else np.float32
     if port.about.noise == "normal":
-        return rng.standard_normal(shape, dtype=exact).astype(port.dtype)
+        normal: Array = rng.standard_normal(shape, dtype=exact).astype(port.dtype)
+        return normal
     below_one = np.nextafter(np.ones((), dtype=port.dtype), np.zeros((), dtype=port.dtype))
-    return np.minimum(rng.random(shape, dtype=exact).astype(port.dtype), below_one)
+    uniform: Array = rng.random(shape, dtype=exact).astype(port.dtype)
+    return np.minimum(uniform, below_one)
 
 
 def _flags(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

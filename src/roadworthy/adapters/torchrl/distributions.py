@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torchrl.modules import TanhDelta, TruncatedNormal
 
+from roadworthy.errors import ExportError
+
 SQRT_2 = math.sqrt(2)
 INV_SQRT_2 = 1 / SQRT_2
 INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
@@ -66,11 +68,13 @@ class TruncatedNormalFormula:
         return torch.maximum(torch.minimum(self.loc, self.high - EPS), self.low + EPS)
 
     def rsample(self) -> Tensor:
-        shape = torch.broadcast_tensors(self.loc, self.scale)[0]
-        share = torch.empty_like(shape).uniform_(EPS, 1 - EPS)
-        quantile = (self._below + share * self._inside).clamp(EPS, 1 - EPS)
-        value = SQRT_2 * erfinv(2 * quantile - 1) * self.scale + self.loc
-        return torch.minimum(torch.maximum(value, self.low), self.high)
+        raise ExportError(
+            "a drawn TruncatedNormal cannot be exported: where a bound lies beyond three "
+            "deviations, TorchRL's float32 inverse turns a last bit into a thousandth",
+            code="RW143",
+            where="exploration='random'",
+            hint="export exploration='deterministic' or 'mode', or train with TanhNormal",
+        )
 
 
 class TanhDeltaFormula:
@@ -91,7 +95,7 @@ class TanhDeltaFormula:
         if safe:
             limit = 1.0 - torch.finfo(param.dtype).resolution
             squashed = squashed.clamp(-limit, limit)
-        self.mode = squashed * ((high - low) / 2) + (high + low) / 2
+        self.mode: Tensor = squashed * ((high - low) / 2) + (high + low) / 2
 
     @property
     def deterministic_sample(self) -> Tensor:
@@ -112,42 +116,10 @@ FORMULAS: dict[Any, type[Formula]] = {
 
 
 def _density(x: Tensor) -> Tensor:
-    return (-(x**2) * 0.5).exp() * INV_SQRT_2PI
+    density: Tensor = (-(x**2) * 0.5).exp() * INV_SQRT_2PI
+    return density
 
 
 def _cumulative(x: Tensor) -> Tensor:
-    return (0.5 * (1 + (x * INV_SQRT_2).erf())).clamp(EPS, 1 - EPS)
-
-
-# Wichura's AS 241 (1988), PPND7: the normal quantile as two rational functions, near the middle
-# in 0.180625 - q² and in the tails in √(-log p) - 1.6. Lowest power first.
-_MIDDLE = (
-    (3.3871327179, 50.434271938, 159.29113202, 59.109374720),
-    (1.0, 17.895169469, 78.757757664, 67.187563600),
-)
-_TAIL = (
-    (1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103),
-    (1.0, 0.73700164250, 0.12021132975),
-)
-
-
-def erfinv(y: Tensor) -> Tensor:
-    """The inverse of `erf`, which ONNX lacks, to within 1e-6 in float32."""
-    q = y / 2
-    middle = q * _ratio(_MIDDLE, 0.180625 - q * q)
-    # 1 - |y| is exact where it matters: close to 1.
-    depth = torch.sqrt(-torch.log((1 - y.abs()) / 2))
-    tail = torch.sign(y) * _ratio(_TAIL, depth - 1.6)
-    return torch.where(q.abs() <= 0.425, middle, tail) / SQRT_2
-
-
-def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Tensor) -> Tensor:
-    above, below = (_polynomial(each, x) for each in coefficients)
-    return above / below
-
-
-def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    value = torch.full_like(x, coefficients[-1])
-    for each in reversed(coefficients[:-1]):
-        value = value * x + each
-    return value
+    below: Tensor = (0.5 * (1 + (x * INV_SQRT_2).erf())).clamp(EPS, 1 - EPS)
+    return below

@@ -100,18 +100,16 @@ def _normal_(draws: Draws, target: Tensor, mean: float = 0, std: float = 1, **_:
     return target.copy_(draws.take("normal", target.shape, target.dtype) * std + mean)
 
 
-def _uniform_(draws: Draws, target: Tensor, *bounds: float, **kwargs: Any) -> Tensor:
-    low, high = (*bounds, *(kwargs.get(key, default) for key, default in _BOUNDS[len(bounds) :]))
+def _uniform_(draws: Draws, target: Tensor, *bounds: float, **kwargs: float) -> Tensor:
+    low = bounds[0] if bounds else kwargs.get("from", 0.0)
+    high = bounds[1] if len(bounds) > 1 else kwargs.get("to", 1.0)
     noise = draws.take("uniform", target.shape, target.dtype)
     return target.copy_(noise * (high - low) + low)
 
 
-_BOUNDS = (("from", 0.0), ("to", 1.0))
-
-
 def _normal(draws: Draws, mean: Any = 0.0, std: Any = 1.0, size: Any = None, **kw: Any) -> Tensor:
     tensors = [each for each in (mean, std) if isinstance(each, Tensor)]
-    shape = torch.broadcast_shapes(*(each.shape for each in tensors)) if tensors else size
+    shape = torch.broadcast_tensors(*tensors)[0].shape if tensors else size
     dtype = tensors[0].dtype if tensors else _dtype(kw)
     noise: Tensor = draws.take("normal", shape, dtype) * std + mean
     return noise

@@ -50,7 +50,8 @@ class Greedy(Replaced):
         if isinstance(space, Bounded):
             low, high = space.space.low, space.space.high
             share = torch.zeros_like(action).uniform_()
-            return low.to(action.dtype) + share * (high - low).to(action.dtype)
+            inside: Tensor = low.to(action.dtype) + share * (high - low).to(action.dtype)
+            return inside
         one_hot = isinstance(space, OneHot)
         shape = action.shape[:-1] if one_hot else action.shape
         count = int(space.space.n)

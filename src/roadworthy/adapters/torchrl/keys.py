@@ -25,6 +25,11 @@ def parts_of(key: NestedKey) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(key)
 
 
+def provides(written: NestedKey, read: NestedKey) -> bool:
+    """Whether what is written under one key is read under the other, or inside of it."""
+    return parts_of(written)[: len(parts_of(read))] == parts_of(read)
+
+
 def is_flag(key: NestedKey) -> bool:
     """Whether the key says which rows begin an episode: the runtime resets them instead."""
     return parts_of(key)[-1] == "is_init"

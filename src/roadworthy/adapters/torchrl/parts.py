@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from torchrl.modules import (
 
 from roadworthy.adapters.torchrl.greedy import Greedy
 from roadworthy.adapters.torchrl.heads import DistributionalHead, Head
+from roadworthy.adapters.torchrl.keys import provides
 from roadworthy.adapters.torchrl.part import Part, Plain, StagePart
 from roadworthy.adapters.torchrl.recurrent import Noisy, Recurrent
 from roadworthy.adapters.torchrl.stage import Stage
@@ -81,15 +82,15 @@ def _part(module: nn.Module, exploration: InteractionType | None, random: bool) 
 
 def needed(parts: Sequence[Part], keys: Sequence[Any]) -> list[Part]:
     """The parts that `keys` depend on; a value head beside the policy is left out."""
-    wanted, kept = set(keys), []
+    wanted, kept = list(keys), []
     for part in reversed(parts):
-        if not part.out_keys or wanted & set(part.out_keys):
-            wanted |= set(part.in_keys)
+        if not part.out_keys or any(provides(o, w) for o in part.out_keys for w in wanted):
+            wanted += part.in_keys
             kept.append(part)
     return kept[::-1]
 
 
-def run(parts: Sequence[Part], values: TensorDictBase) -> TensorDictBase:
+def run(parts: Iterable[nn.Module], values: TensorDictBase) -> TensorDictBase:
     """What is in the TensorDict after every part, without TorchRL's checks of distributions."""
     validated = torch.distributions.Distribution._validate_args
     # They read tensors as Python booleans, which a graph cannot hold.

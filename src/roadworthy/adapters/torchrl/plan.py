@@ -16,8 +16,10 @@ from roadworthy.adapters.torchrl.keys import (
     is_flag,
     parts_of,
     port_name,
+    provides,
 )
 from roadworthy.adapters.torchrl.part import Part
+from roadworthy.adapters.torchrl.parts import needed
 from roadworthy.adapters.torchrl.stage import NestedKey
 from roadworthy.adapters.torchrl.step import Wiring
 from roadworthy.errors import Finding, did_you_mean
@@ -35,11 +37,6 @@ class Plan:
     flags: list[NestedKey]
     findings: list[Finding] = field(default_factory=list)
 
-    @property
-    def wanted(self) -> list[NestedKey]:
-        """What must come out of the parts."""
-        return [*self.outputs, *(after for _, after in self.memory.values())]
-
     def wiring(self, groups: Mapping[NestedKey, tuple[int, ...]]) -> Wiring:
         return Wiring(
             inputs={port_name(key): key for key in self.inputs},
@@ -51,13 +48,22 @@ class Plan:
 
 
 def planned(
-    parts: list[Part], outputs: Sequence[Any] | None, env: Any, declared: Mapping[str, Any]
+    parts: list[Part],
+    outputs: Sequence[Any] | None,
+    env: Any,
+    declared: Mapping[str, Any],
+    *,
+    whole: bool,
 ) -> Plan:
-    """The plan for these parts, in order."""
+    """The plan for these parts, in order; unless `whole`, without those that nothing needs."""
+    findings: list[Finding] = []
+    results = _outputs(outputs, parts, env, findings)
+    if not whole:
+        kept = [*results, *(after for part in parts for _, after in part.memory.values())]
+        parts = needed(parts, [*kept, *_following(parts, declared)])
     read, written = _keys(parts)
     memory = {name: pair for part in parts for name, pair in part.memory.items()}
     initial = {name: value for part in parts for name, value in part.initial.items()}
-    findings: list[Finding] = []
     by_name = {port_name(key): key for key in read}
     for name, value in declared.items():
         initial[name] = value
@@ -68,11 +74,10 @@ def planned(
             else:
                 memory[name] = pair
     persisting = {before for before, _ in memory.values()}
-    findings += [
-        _asked_memory(key) for key in read if key not in persisting and following(key) in written
-    ]
-    results = _outputs(outputs, written, memory, env, findings)
+    asked = [key for key in read if key not in persisting and following(key) in written]
+    findings += [_asked_memory(key) for key in asked]
     _score(parts, results)
+    persisting |= set(asked)
     return Plan(
         parts=parts,
         inputs=[key for key in read if key not in persisting and not is_flag(key)],
@@ -84,15 +89,36 @@ def planned(
     )
 
 
+def read_keys(parts: Sequence[Part]) -> list[NestedKey]:
+    """What an environment must give: neither flags nor what persists."""
+    persisting = {before for part in parts for before, _ in part.memory.values()}
+    return [key for key in _keys(parts)[0] if key not in persisting and not is_flag(key)]
+
+
+def action_key(parts: Sequence[Part]) -> NestedKey:
+    """The key that the policy acts with."""
+    written = _keys(parts)[1]
+    return next((key for key in reversed(written) if parts_of(key)[-1] == "action"), "action")
+
+
 def _keys(parts: Sequence[Part]) -> tuple[list[NestedKey], list[NestedKey]]:
     """The keys that must be given, and those that the parts write."""
     read: list[NestedKey] = []
     written: list[NestedKey] = []
     for part in parts:
-        read += [key for key in part.in_keys if key not in written and key not in read]
+        read += [
+            key
+            for key in part.in_keys
+            if key not in read and not any(provides(each, key) for each in written)
+        ]
         written += [key for key in part.out_keys if key not in written and key != "_"]
-    # TorchRL's recurrent modules read where episodes begin without saying so in every version.
     return read, written
+
+
+def _following(parts: Sequence[Part], declared: Mapping[str, Any]) -> list[NestedKey]:
+    """Where the parts write what persists: under the next step, or where the user says so."""
+    written = _keys(parts)[1]
+    return [key for key in written if parts_of(key)[0] == NEXT or port_name(key) in declared]
 
 
 def _pair(key: NestedKey | None, written: Sequence[NestedKey]) -> Any:
@@ -102,13 +128,10 @@ def _pair(key: NestedKey | None, written: Sequence[NestedKey]) -> Any:
 
 
 def _outputs(
-    outputs: Sequence[Any] | None,
-    written: Sequence[NestedKey],
-    memory: Mapping[str, tuple[NestedKey, NestedKey]],
-    env: Any,
-    findings: list[Finding],
+    outputs: Sequence[Any] | None, parts: Sequence[Part], env: Any, findings: list[Finding]
 ) -> list[NestedKey]:
-    persisting = {after for _, after in memory.values()}
+    written = _keys(parts)[1]
+    persisting = {after for part in parts for _, after in part.memory.values()}
     known = [key for key in written if key not in persisting and parts_of(key)[0] != NEXT]
     if outputs is not None:
         return chosen(outputs, known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +16,8 @@ from roadworthy.adapters.torchrl.exploration import chosen_way, questions
 from roadworthy.adapters.torchrl.heads import Head
 from roadworthy.adapters.torchrl.keys import colliding, port_name
 from roadworthy.adapters.torchrl.part import Part, Plain
-from roadworthy.adapters.torchrl.parts import needed, staged, taken_apart
-from roadworthy.adapters.torchrl.plan import planned
+from roadworthy.adapters.torchrl.parts import staged, taken_apart
+from roadworthy.adapters.torchrl.plan import action_key, planned, read_keys
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
 from roadworthy.capture.snapshot import preserved
@@ -25,6 +27,7 @@ from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 
 _ROWS = (3, 4)
+_TRANSFORMS = "roadworthy.adapters.torchrl.transforms"
 
 
 def source(
@@ -79,18 +82,28 @@ def describe(
     way = chosen_way(exploration)
     findings = [] if way else list(questions(policy))
     core = taken_apart(policy, way)
-    before, behind = _stages(policy, env, transforms, core)
+    before, behind, primed = _stages(env, transforms, core)
     raw = getattr(env, "base_env", env) if before or behind else env
-    plan = planned([*staged(before), *core, *staged(behind)], outputs, raw, memory or {})
+    random = way is InteractionType.RANDOM
+    # Draws are matched by their order, so a policy that draws is kept whole.
+    plan = planned(
+        [*staged(before), *core, *staged(behind)],
+        outputs,
+        raw,
+        primed | dict(memory or {}),
+        whole=random,
+    )
     plan_findings = [*plan.findings, *colliding(plan.inputs), *colliding(plan.outputs)]
     values, missing = specs.examples(plan.inputs, example, raw)
     findings += [*plan_findings, *missing]
     if findings:
         raise UsageError(findings=findings)
     wiring = plan.wiring(specs.groups(plan.inputs, example, raw))
-    random = way is InteractionType.RANDOM
-    parts = plan.parts if random else needed(plan.parts, plan.wanted)
-    truth = [*staged(before), Plain(policy), *staged(behind)]
+    parts = plan.parts
+    # Where a value head was left out, its inputs are not there, and the rest runs one by one.
+    whole = all(part in parts for part in core)
+    native = [Plain(policy)] if whole else [Plain(p.module) for p in core if p in parts]
+    truth = [*staged(before), *native, *staged(behind)]
     tensors = {port_name(key): value for key, value in values.items()}
     if random:
         wiring = _with_noise(policy, (parts, truth), wiring, way, tensors | dict(plan.initial))
@@ -118,23 +131,23 @@ def describe(
 
 
 def _stages(
-    policy: nn.Module, env: Any, transforms: Any, core: Sequence[Part]
-) -> tuple[list[Stage], list[Stage]]:
-    """The transforms of the environment, as stages before and behind the policy."""
+    env: Any, transforms: Any, core: Sequence[Part]
+) -> tuple[list[Stage], list[Stage], dict[str, Tensor]]:
+    """The transforms of the environment as stages before and behind the policy, and the values
+    at which they start what the policy remembers."""
     given = env if transforms is None and hasattr(env, "transform") else transforms
     if given is None or (isinstance(given, (tuple, list)) and not given):
-        return [], []
-    try:
-        from roadworthy.adapters.torchrl.transforms import stages
-    except ModuleNotFoundError:
+        return [], [], {}
+    if importlib.util.find_spec(_TRANSFORMS) is None:
         raise ExportError(
             "transforms of an environment cannot be exported yet",
             hint="pass transforms=(), and feed the policy what the transforms give",
-        ) from None
-    in_keys = list(dict.fromkeys(key for part in core for key in part.in_keys))
-    actions = [key for part in core for key in part.out_keys if port_name(key).endswith("action")]
-    before, behind, _ = stages(given, in_keys=in_keys, action_key=(actions or ["action"])[-1])
-    return list(before), list(behind)
+        )
+    found = importlib.import_module(_TRANSFORMS).stages(
+        given, in_keys=read_keys(core), action_key=action_key(core)
+    )
+    primed = {port_name(key): value for key, value in found.primed.items()}
+    return list(found.observation), list(found.action), primed
 
 
 def _with_noise(

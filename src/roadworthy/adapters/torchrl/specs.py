@@ -91,7 +91,8 @@ def meaning(output: str, spec: Any, table: Sequence[str | int]) -> Action | None
     if isinstance(spec, Binary):
         return None
     if isinstance(spec, Categorical):
-        return Action(output=output, kind="discrete", sizes=(int(spec.space.n),), table=table)
+        sizes = (int(spec.space.n),)
+        return Action(output=output, kind="discrete", sizes=sizes, table=tuple(table))
     if isinstance(spec, Bounded):
         limits = about(spec)
         return Action(output=output, kind="continuous", low=limits.low, high=limits.high)
@@ -134,7 +135,7 @@ def action_spec(policy: nn.Module, key: NestedKey, raw: Any, env: Any) -> Any:
 def _own_spec(policy: nn.Module, key: NestedKey) -> Any:
     found = None
     for module in policy.modules():
-        spec = vars(module).get("_spec")
+        spec: Any = vars(module).get("_spec")
         inner = _leaf(spec, key) if isinstance(spec, Composite) else None
         found = found if inner is None else _without(inner, len(spec.shape))
     return found

@@ -65,7 +65,7 @@ class Step(nn.Module):
             modes.enter_context(set_recurrent_mode(False))
             if self.wiring.noise:
                 modes.enter_context(Draws(noise))
-            values = run(list(self.parts), values)
+            values = run(self.parts, values)
         self.starting = None
         return {
             **{name: values.get(key) for name, key in self.wiring.outputs.items()},
@@ -76,7 +76,7 @@ class Step(nn.Module):
         """The draws that a step makes."""
         made = Draws()
         with set_interaction_type(self.way), set_recurrent_mode(False), made:
-            run(list(self.parts), self._filled(tensors))
+            run(self.parts, self._filled(tensors))
         return made
 
     def _filled(self, tensors: Mapping[str, Tensor]) -> TensorDict:
