@@ -109,7 +109,7 @@ def _uniform_(draws: Draws, target: Tensor, *bounds: float, **kwargs: float) -> 
 
 def _normal(draws: Draws, mean: Any = 0.0, std: Any = 1.0, size: Any = None, **kw: Any) -> Tensor:
     tensors = [each for each in (mean, std) if isinstance(each, Tensor)]
-    shape = torch.broadcast_tensors(*tensors)[0].shape if tensors else size
+    shape = (tensors[0] + tensors[-1]).shape if tensors else size
     dtype = tensors[0].dtype if tensors else _dtype(kw)
     noise: Tensor = draws.take("normal", shape, dtype) * std + mean
     return noise

@@ -95,6 +95,13 @@ def read_keys(parts: Sequence[Part]) -> list[NestedKey]:
     return [key for key in _keys(parts)[0] if key not in persisting and not is_flag(key)]
 
 
+def persisting_names(parts: Sequence[Part]) -> set[str]:
+    """The names of what the parts hand to their own next step."""
+    read, written = _keys(parts)
+    own = {name for part in parts for name in part.memory}
+    return own | {port_name(key) for key in read if following(key) in written}
+
+
 def action_key(parts: Sequence[Part]) -> NestedKey:
     """The key that the policy acts with."""
     written = _keys(parts)[1]

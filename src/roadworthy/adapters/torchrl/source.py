@@ -17,7 +17,7 @@ from roadworthy.adapters.torchrl.heads import Head
 from roadworthy.adapters.torchrl.keys import colliding, port_name
 from roadworthy.adapters.torchrl.part import Part, Plain
 from roadworthy.adapters.torchrl.parts import staged, taken_apart
-from roadworthy.adapters.torchrl.plan import action_key, planned, read_keys
+from roadworthy.adapters.torchrl.plan import Plan, action_key, persisting_names, planned, read_keys
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
 from roadworthy.capture.snapshot import preserved
@@ -80,40 +80,28 @@ def describe(
 ) -> Source:
     """The source of a TorchRL policy: see `source`."""
     way = chosen_way(exploration)
-    findings = [] if way else list(questions(policy))
     core = taken_apart(policy, way)
     before, behind, primed = _stages(env, transforms, core)
-    raw = getattr(env, "base_env", env) if before or behind else env
-    random = way is InteractionType.RANDOM
+    chain = [*staged(before), *core, *staged(behind)]
+    # With transforms in the artifact, what goes in is what the bare environment gives.
+    raw = env.base_env if (before or behind) and hasattr(env, "base_env") else env
     # Draws are matched by their order, so a policy that draws is kept whole.
-    plan = planned(
-        [*staged(before), *core, *staged(behind)],
-        outputs,
-        raw,
-        primed | dict(memory or {}),
-        whole=random,
-    )
-    plan_findings = [*plan.findings, *colliding(plan.inputs), *colliding(plan.outputs)]
+    random = way is InteractionType.RANDOM
+    plan = planned(chain, outputs, raw, primed | dict(memory or {}), whole=random)
     values, missing = specs.examples(plan.inputs, example, raw)
-    findings += [*plan_findings, *missing]
+    asked = [] if way else list(questions(policy))
+    findings = [*asked, *plan.findings, *colliding(plan.inputs), *colliding(plan.outputs), *missing]
     if findings:
         raise UsageError(findings=findings)
-    wiring = plan.wiring(specs.groups(plan.inputs, example, raw))
-    parts = plan.parts
-    # Where a value head was left out, its inputs are not there, and the rest runs one by one.
-    whole = all(part in parts for part in core)
-    native = [Plain(policy)] if whole else [Plain(p.module) for p in core if p in parts]
-    truth = [*staged(before), *native, *staged(behind)]
     tensors = {port_name(key): value for key, value in values.items()}
-    if random:
-        wiring = _with_noise(policy, (parts, truth), wiring, way, tensors | dict(plan.initial))
-    else:
-        _tried(policy, Step(parts, wiring, way), tensors | dict(plan.initial))
+    wiring = plan.wiring(specs.groups(plan.inputs, example, raw))
+    truth = [*staged(before), *_native(policy, core, plan), *staged(behind)]
+    wiring = _tried(policy, (plan.parts, truth), wiring, way, tensors | dict(plan.initial))
     spec = specs.action_spec(policy, plan.outputs[0], raw if behind else None, env)
     first = port_name(plan.outputs[0])
     noise = {each.name: About(noise=each.kind) for each in wiring.noise}
     return Source(
-        Step(parts, wiring, way),
+        Step(plan.parts, wiring, way),
         example=tensors | {each.name: each.example() for each in wiring.noise},
         memory=dict(plan.initial),
         normalizer=normalizer,
@@ -125,9 +113,17 @@ def describe(
         rewritten=Rewriting(
             Step(truth, wiring, way),
             again=_again(exploration, env, transforms),
-            caveats=tuple(p.caveat for p in parts if isinstance(p, Head) and p.caveat),
+            caveats=tuple(p.caveat for p in plan.parts if isinstance(p, Head) and p.caveat),
         ),
     )
+
+
+def _native(policy: nn.Module, core: Sequence[Part], plan: Plan) -> list[Part]:
+    """The policy as its user calls it; one by one where a value head was left out, inputs and
+    all."""
+    if all(part in plan.parts for part in core):
+        return [Plain(policy)]
+    return [Plain(part.module) for part in core if part in plan.parts]
 
 
 def _stages(
@@ -146,22 +142,33 @@ def _stages(
     found = importlib.import_module(_TRANSFORMS).stages(
         given, in_keys=read_keys(core), action_key=action_key(core)
     )
+    known = persisting_names(core)
     primed = {port_name(key): value for key, value in found.primed.items()}
-    return list(found.observation), list(found.action), primed
+    started = {name: value for name, value in primed.items() if name in known}
+    return list(found.observation), list(found.action), started
 
 
-def _with_noise(
+def _tried(
     policy: nn.Module,
     sides: tuple[Sequence[Part], Sequence[Part]],
     wiring: Wiring,
-    way: InteractionType,
+    way: InteractionType | None,
     tensors: Mapping[str, Tensor],
 ) -> Wiring:
-    """The wiring with a port for every draw; both sides must draw alike."""
+    """The wiring with a port for every draw of a step on the example; both sides draw alike.
+
+    A distribution that cannot give what it is asked for says so here.
+    """
     made = []
     for parts in sides:
         step = Step(parts, wiring, way)
-        few, more = (_tried(policy, step, _rows(tensors, rows), draws=True) for rows in _ROWS)
+        with preserved(policy, step), torch.no_grad():
+            policy.eval()
+            if way is not InteractionType.RANDOM:
+                # Who draws nonetheless is found, and refused, when the source is studied.
+                step(**_rows(tensors, 1))
+                return wiring
+            few, more = (step.draws(_rows(tensors, rows)).made for rows in _ROWS)
         made.append(draws.ports(few, more, _ROWS))
     if made[0] != made[1]:
         raise ExportError(
@@ -170,16 +177,6 @@ def _with_noise(
             hint="build the policy as a TensorDictSequential, so that every module is seen",
         )
     return wiring.with_noise(made[0])
-
-
-def _tried(
-    policy: nn.Module, step: Step, tensors: Mapping[str, Tensor], *, draws: bool = False
-) -> Any:
-    """One step on the example, which shows what a distribution cannot give; or its draws."""
-    with preserved(policy, step), torch.no_grad():
-        policy.eval()
-        step.eval()
-        return step.draws(tensors).made if draws else step(**tensors)
 
 
 def _rows(tensors: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
