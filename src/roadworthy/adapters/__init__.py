@@ -64,7 +64,10 @@ def refuse_unknown(
 
 
 def _advice(keyword: str, known: list[str], own: list[str]) -> str:
-    near = did_you_mean(keyword, known)
-    if near.startswith("did") or not own:
+    for names in (own, known):
+        near = did_you_mean(keyword, names)
+        if near.startswith("did"):
+            return near
+    if not own:
         return near
     return f"beyond the common keywords it takes {', '.join(own)}"
