@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "worlds": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "spec", "runtime", "worlds"},
     "doctor": EXPORTING,
-    "exporting": {*EXPORTING, "doctor"},
+    "exporting": {*EXPORTING, "doctor", "adapters"},
     "diagnosing": {*EXPORTING, "doctor", "exporting"},
     "environment": {*EXPORTING, "exporting"},
     "adapters": {*EXPORTING, "exporting"},

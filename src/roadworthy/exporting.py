@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy import adapters
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
@@ -65,10 +66,12 @@ def export(
     translations: Mapping[Any, Callable[..., Any]] | None = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     fix: bool = False,
+    **framework: Any,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
-    Nothing is left behind unless the artifact passed every check against the live module, or
+    Policies of a known framework bring their own keywords (`exploration=` for TorchRL). Nothing
+    is left behind unless the artifact passed every check against the live module, or
     `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
@@ -82,24 +85,36 @@ def export(
     if fix:
         options = replace(options, fix=True)
     sealing.refuse_foreign(Path(folder))
+    given = {
+        "example": example, "memory": memory, "normalizer": normalizer,
+        "outputs": outputs, "action": action,
+    }  # fmt: skip
     if isinstance(source, Source):
-        if example is not None or memory or normalizer or outputs or action:
+        if framework or any(value is not None and value != () for value in given.values()):
             raise UsageError("a Source already says this", hint="put every option into the Source")
         return export_source(source, folder, options)
+    describe = adapters.describer(source) or _plain
+    adapters.refuse_unknown(source, describe, framework, given)
+    return export_source(describe(source, **given, **framework), folder, options)
+
+
+def _plain(
+    module: Any, *, example: Any, memory: Any, normalizer: Any, outputs: Any, action: Any
+) -> Source:
+    """The source of a module that belongs to no framework."""
     if example is None:
         raise UsageError(
             "an export needs an example of every input",
             hint="example={'obs': torch.zeros(1, 48)}, batch axis first",
         )
-    described = Source(
-        source,
+    return Source(
+        module,
         example=example,
         memory=memory or {},
         normalizer=normalizer,
         outputs=outputs,
         action=action,
     )
-    return export_source(described, folder, options)
 
 
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
@@ -119,6 +134,9 @@ def export_source(source: Source, folder: str | os.PathLike[str], options: Expor
         from roadworthy.doctor.opinion import second_opinion  # a good policy never needs it
 
         second_opinion(error, source)
+        if isinstance(error, CertificateFailed) and source.rewritten:
+            caveats = source.rewritten.caveats
+            raise CertificateFailed(findings=[*error.findings, *caveats]) from error
         raise
 
 

@@ -39,6 +39,8 @@ class Original:
     """
 
     def __init__(self, source: Source, signature: Signature, rows: int) -> None:
+        if source.rewritten is not None:
+            source = dataclasses.replace(source, module=source.rewritten.module, rewritten=None)
         slots = tuple(_slot(source, signature, name) for name in source.memory)
         arguments = [slot.name for slot in slots if slot.path is None]
         self._composed = Composed(source, calling(source, arguments), slots)
@@ -55,6 +57,11 @@ class Original:
 
     def reset(self, mask: Array | None = None) -> None:
         """Memory back to its initial value, in all rows or in some."""
+        begin = getattr(self._composed.module, "begin", None)
+        if begin is not None:
+            begin(
+                torch.ones(self.rows, dtype=torch.bool) if mask is None else torch.as_tensor(mask)
+            )
         if mask is None or mask.all():
             self._reset_all()
             return

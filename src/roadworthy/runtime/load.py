@@ -15,15 +15,15 @@ from roadworthy.spec.signature import Signature
 SIGNATURE_KEY = "roadworthy.signature"
 
 
-def load(path: str | os.PathLike[str], *, threads: int = 1) -> Policy:
+def load(path: str | os.PathLike[str], *, threads: int = 1, seed: int | None = None) -> Policy:
     """The policy in a bundle folder, or in a lone `.onnx` file that Roadworthy wrote.
 
     Every file of a bundle is compared with its SHA-256 before anything parses it; a lone file
-    has no such proof.
+    has no such proof. `seed` is for policies that draw noise; without it each load draws anew.
     """
     place = Path(path)
     if place.is_dir():
-        return from_bundle(Bundle.open(place), threads=threads)
+        return from_bundle(Bundle.open(place), threads=threads, seed=seed)
     if not place.is_file():
         siblings = [each.name for each in place.parent.glob("*")] if place.parent.is_dir() else []
         raise BundleError(f"{place} does not exist", hint=did_you_mean(place.name, siblings))
@@ -42,9 +42,10 @@ def load(path: str | os.PathLike[str], *, threads: int = 1) -> Policy:
             f"{place} carries no signature: Roadworthy did not write it",
             hint="export the policy with roadworthy; a foreign file says nothing of its memory",
         )
-    return Policy(signature, engine)
+    return Policy(signature, engine, seed=seed)
 
 
-def from_bundle(bundle: Bundle, *, threads: int = 1) -> Policy:
+def from_bundle(bundle: Bundle, *, threads: int = 1, seed: int | None = None) -> Policy:
     """The policy of a bundle that is already open."""
-    return Policy(bundle.signature, OnnxEngine(bundle.files[POLICY], threads=threads))
+    engine = OnnxEngine(bundle.files[POLICY], threads=threads)
+    return Policy(bundle.signature, engine, seed=seed)

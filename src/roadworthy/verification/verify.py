@@ -144,6 +144,13 @@ def subject_of(bundle: Bundle, against: Any, normalizer: Any = None) -> Any:
             f"the bundle was made from the environment {recipe['environment']}",
             hint="verify it alone, or compare it with evaluate(env, …)",
         )
+    if "rewritten" in recipe:
+        raise UsageError(
+            f"the bundle was made by an adapter; a bare {type(against).__name__} does not say how",
+            code="RW147",
+            where="against",
+            hint=f"rw.verify({str(bundle.folder)!r}, against={recipe['rewritten']})",
+        )
     return ModuleSubject(source_from(against, recipe, bundle.signature, normalizer=normalizer))
 
 
