@@ -109,6 +109,8 @@ def print_certificate(certificate: Certificate) -> None:
     for check in certificate.checks:
         if check.first_failure:
             console.print(Text(f"  {check.name}: {check.first_failure}", "red"))
+    for finding in certificate.findings:
+        console.print(Text(f"  {finding}", "yellow"))
 
 
 def size_text(count: int) -> str:
