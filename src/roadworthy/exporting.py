@@ -18,6 +18,7 @@ from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
+from roadworthy.doctor.opinion import refuse_forgotten_normalizer, second_opinion
 from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
@@ -120,6 +121,7 @@ def _plain(
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
+    refuse_forgotten_normalizer(source)
     say("capturing the module")
     try:
         if not options.fix:
@@ -131,8 +133,6 @@ def export_source(source: Source, folder: str | os.PathLike[str], options: Expor
             say(f"fixed {note.where}: {note.what}")
         return write_bundle(program, ModuleSubject(original), folder, options)
     except (ExportError, CertificateFailed) as error:
-        from roadworthy.doctor.opinion import second_opinion  # a good policy never needs it
-
         second_opinion(error, source)
         if isinstance(error, CertificateFailed) and source.rewritten:
             caveats = source.rewritten.caveats
