@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "verification": {*BASE, "spec", "runtime", "worlds"},
     "doctor": EXPORTING,
     "exporting": {*EXPORTING, "doctor", "adapters"},
-    "diagnosing": {*EXPORTING, "doctor", "exporting"},
+    "diagnosing": {*EXPORTING, "doctor", "exporting", "adapters"},
     "environment": {*EXPORTING, "exporting"},
     "adapters": {*EXPORTING, "exporting"},
     "demo": set(),

@@ -90,13 +90,27 @@ def export(
         "example": example, "memory": memory, "normalizer": normalizer,
         "outputs": outputs, "action": action,
     }  # fmt: skip
+    return export_source(described(source, given, framework), folder, options)
+
+
+def described(source: Any, given: Mapping[str, Any], framework: Mapping[str, Any]) -> Source:
+    """What is to be exported, as a `Source`: by its framework's adapter, or as a plain module."""
     if isinstance(source, Source):
         if framework or any(value is not None and value != () for value in given.values()):
             raise UsageError("a Source already says this", hint="put every option into the Source")
-        return export_source(source, folder, options)
+        return source
     describe = adapters.describer(source) or _plain
     adapters.refuse_unknown(source, describe, framework, given)
-    return export_source(describe(source, **given, **framework), folder, options)
+    return describe(source, **given, **framework)
+
+
+def captured(source: Source, options: ExportOptions) -> tuple[Program, Source]:
+    """The program, and the source that it is compared with; repaired where that is asked for."""
+    if not options.fix:
+        return capture(source), source
+    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
+
+    return captured_with_fixes(source, seed=options.seed)
 
 
 def _plain(
@@ -124,11 +138,7 @@ def export_source(source: Source, folder: str | os.PathLike[str], options: Expor
     refuse_forgotten_normalizer(source)
     say("capturing the module")
     try:
-        if not options.fix:
-            return write_bundle(capture(source), ModuleSubject(source), folder, options)
-        from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
-
-        program, original = captured_with_fixes(source, seed=options.seed)
+        program, original = captured(source, options)
         for note in program.fixes:
             say(f"fixed {note.where}: {note.what}")
         return write_bundle(program, ModuleSubject(original), folder, options)
