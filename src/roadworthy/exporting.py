@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from roadworthy import adapters
+from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
+from roadworthy.doctor.opinion import refuse_forgotten_normalizer, second_opinion
 from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
@@ -30,17 +32,26 @@ from roadworthy.verification.verify import examine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """How the artifact is written: nothing here changes what the policy does."""
+    """How the artifact is written: nothing here changes what the policy does.
+
+    translations    operator → a function in onnxscript that writes it as ONNX
+    decompositions  operator → a function in torch operators that computes the same
+    fix             repair what is safe to repair, in a copy of the module
+    """
 
     opset: int = 20
     ir_version: int = 10
     seed: int = 0
     allow_uncertified: bool = False
     progress: Callable[[str], None] | None = None
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    decompositions: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    fix: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"seed must be 0 or more, got {self.seed}")
+        refuse_bad_tables(self.translations, self.decompositions)
 
 
 def export(
@@ -53,6 +64,9 @@ def export(
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
     options: ExportOptions | None = None,
+    translations: Mapping[Any, Callable[..., Any]] | None = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    fix: bool = False,
     **framework: Any,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
@@ -60,8 +74,17 @@ def export(
     Policies of a known framework bring their own keywords (`exploration=` for TorchRL). Nothing
     is left behind unless the artifact passed every check against the live module, or
     `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
+    `translations` and `decompositions` say how to write an operator that ONNX does not have; the
+    certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
+    is listed in the manifest, and the certificate compares with the module as it was.
     """
     options = options or ExportOptions()
+    if translations is not None:
+        options = replace(options, translations=translations)
+    if decompositions is not None:
+        options = replace(options, decompositions=decompositions)
+    if fix:
+        options = replace(options, fix=True)
     sealing.refuse_foreign(Path(folder))
     given = {
         "example": example, "memory": memory, "normalizer": normalizer,
@@ -98,12 +121,23 @@ def _plain(
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
+    refuse_forgotten_normalizer(source)
     say("capturing the module")
     try:
-        return write_bundle(capture(source), ModuleSubject(source), folder, options)
-    except CertificateFailed as error:
-        caveats = source.rewritten.caveats if source.rewritten else ()
-        raise CertificateFailed(findings=[*error.findings, *caveats]) from error
+        if not options.fix:
+            return write_bundle(capture(source), ModuleSubject(source), folder, options)
+        from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
+
+        program, original = captured_with_fixes(source, seed=options.seed)
+        for note in program.fixes:
+            say(f"fixed {note.where}: {note.what}")
+        return write_bundle(program, ModuleSubject(original), folder, options)
+    except (ExportError, CertificateFailed) as error:
+        second_opinion(error, source)
+        if isinstance(error, CertificateFailed) and source.rewritten:
+            caveats = source.rewritten.caveats
+            raise CertificateFailed(findings=[*error.findings, *caveats]) from error
+        raise
 
 
 def write_bundle(
@@ -115,9 +149,14 @@ def write_bundle(
     """The certified bundle of a program, compared with what it was captured from."""
     say = options.progress or (lambda stage: None)
     target = Path(folder)
+    program = decomposed(program, options.decompositions)
     with sealing.new_bundle(target) as partial:
         say("writing ONNX")
-        backend = OnnxBackend(opset=options.opset, ir_version=options.ir_version)
+        backend = OnnxBackend(
+            opset=options.opset,
+            ir_version=options.ir_version,
+            translations=options.translations,
+        )
         backend.lower(program, partial)
         say("recording the original")
         trace = record(subject, program.signature, seed=options.seed)
@@ -159,6 +198,9 @@ def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[
         "opset": options.opset,
         "ir_version": options.ir_version,
         "waivers": ["uncertified"] if waived else [],
+        "fixes": [asdict(fix) for fix in program.fixes],
+        "translations": named(options.translations),
+        "decompositions": named(options.decompositions),
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),

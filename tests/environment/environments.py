@@ -51,6 +51,7 @@ ENVIRONMENTS: dict[str, Callable[[], Made]] = {
     "quaternions": partial(plain, robots.Quaternions),
     "encoded": partial(plain, robots.Encoded),
     "history": partial(plain, robots.History),
+    "ring": partial(plain, robots.Ring),
     "delayed": partial(plain, robots.Delayed),
     "two_arms": partial(plain, robots.TwoArms),
     "noisy": partial(plain, robots.Noisy),

@@ -99,12 +99,40 @@ class StepCounter(Sound):
         super().build()
         self.counter = 0
 
+    def begin(self) -> None:
+        super().begin()
+        self.counter = 0
+
     def compute_observations(self) -> Tensor:
         return super().compute_observations() + 0.01 * self.counter
 
     def process_actions(self, actions: Tensor) -> None:
         super().process_actions(actions)
         self.counter += 1
+
+
+class NeverReset(StepCounter):
+    """A registered number that goes on counting when an episode ends."""
+
+    def register(self) -> None:
+        super().register()
+        self.add(Memory("counter", lambda: self.counter))
+
+    def begin(self) -> None:
+        Sound.begin(self)
+
+
+class CountingBranch(StepCounter):
+    """A registered number that decides which way the code goes."""
+
+    def register(self) -> None:
+        super().register()
+        self.add(Memory("counter", lambda: self.counter))
+
+    def compute_observations(self) -> Tensor:
+        if self.counter > 5:
+            return super().compute_observations() * 2.0
+        return super().compute_observations()
 
 
 class Phase(Sound):
@@ -132,6 +160,10 @@ class PointerHistory(Sound):
     def register(self) -> None:
         super().register()
         self.add(Memory("ring", lambda: self.ring))
+
+    def begin(self) -> None:
+        super().begin()
+        self.ring[:], self.pointer = 0.0, 0
 
     def compute_observations(self) -> Tensor:
         return torch.cat([super().compute_observations(), self.ring.flatten(1)], dim=-1)

@@ -212,6 +212,40 @@ class History(Robot):
         """Actions are the commands."""
 
 
+class Ring(History):
+    """The last four readings in a ring; its place, and a phase, are Python numbers."""
+
+    decimation = 3
+
+    def build(self) -> None:
+        super().build()
+        self.pointer, self.phase = 0, 0.0
+        self.context_manager().add_components(
+            [
+                Memory("pointer", lambda: self.pointer),
+                Memory("phase", lambda: self.phase),
+            ]
+        )
+
+    def begin(self) -> None:
+        super().begin()
+        self.pointer, self.phase = 2, 0.0
+
+    def compute_observations(self) -> Tensor:
+        latest, oldest = self.history[:, self.pointer - 1], self.history[0, self.pointer]
+        return torch.cat([latest - oldest, self.q + self.phase], dim=-1)
+
+    def process_actions(self, actions: Tensor) -> None:
+        self.history[:, self.pointer] = self.q
+        self.history[..., self.pointer, 0] += 0.5
+        self.pointer = (self.pointer + 1) % 4
+        self.target = actions.clone()
+
+    def apply_actions(self) -> None:
+        self.phase = (self.phase + 0.13) % 1.0
+        self.target = self.target + 0.01 * self.pointer
+
+
 class Delayed(Robot):
     """Actions arrive three ticks late, by way of a line that moves at the simulation's rate."""
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from roadworthy.environment import export_environment
-from roadworthy.errors import ExportError
-from tests.environment.disguised import BOOKKEEPING, DISGUISED, Extra, NumpyState
+from roadworthy.errors import CertificateFailed, ExportError
+from tests.environment.disguised import BOOKKEEPING, DISGUISED, Extra, GatedCommand, NumpyState
 from tests.environment.mistakes import Sound
 from tests.environment.robot import feedforward
 
@@ -36,3 +36,16 @@ def test_a_numpy_array_inside_the_step_is_refused_at_its_line(tmp_path: Path) ->
     assert finding.code == "RW103"
     assert "torch.from_numpy(self.scan)" in finding.where
     assert finding.what == "the code leaves PyTorch for NumPy; a graph would freeze what comes back"
+
+
+def test_what_no_search_finds_the_living_environment_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roadworthy.environment.capture.hidden", lambda *_: ([], []))
+    env = GatedCommand()
+    with pytest.raises(CertificateFailed) as caught:
+        export_environment(env, feedforward(env), tmp_path / "bundle")
+    (finding,) = caught.value.findings
+    assert finding.where == "life"
+    assert finding.what.startswith("actions[0]")
+    assert list(tmp_path.iterdir()) == []

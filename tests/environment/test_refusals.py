@@ -19,14 +19,16 @@ from roadworthy.environment import (
     export_environment,
     export_environment_as_onnx,
 )
-from roadworthy.errors import ExportError, RoadworthyError, UsageError
+from roadworthy.errors import CertificateFailed, ExportError, RoadworthyError, UsageError
 from tests.environment.eager import differing, facts
 from tests.environment.mistakes import (
     Branch,
+    CountingBranch,
     Everything,
     ForgottenInput,
     ForgottenMemory,
     Harmless,
+    NeverReset,
     Noise,
     Phase,
     PointerHistory,
@@ -110,7 +112,46 @@ def test_a_python_number_that_matters_is_named(
 ) -> None:
     finding = only(refused(kind(), tmp_path))
     assert (finding.code, finding.where, finding.what) == ("RW121", path, NUMBER)
-    assert finding.hint == f"keep it in a tensor, and register that as {component}"
+    name = path.rpartition(".")[2]
+    assert finding.hint == (
+        f"env.context_manager().add_component({component}(name={name!r}, "
+        f"get_from_env_cb=lambda: {path}))"
+    )
+
+
+@pytest.mark.parametrize("kind", [StepCounter, Phase, PointerHistory])
+def test_the_line_for_a_python_number_makes_the_export_pass(
+    kind: type[Robot], tmp_path: Path
+) -> None:
+    env = kind()
+    hint = only(refused(env, tmp_path)).hint
+    exec(hint, {"env": env, "Input": Input, "Memory": Memory})
+    export_environment(env, feedforward(env), tmp_path / "bundle")
+
+
+def test_a_callback_that_computes_a_number_is_refused(tmp_path: Path) -> None:
+    env = StepCounter()
+    env.add(Memory("counter", lambda: env.counter + 7))
+    finding = only(refused(env, tmp_path))
+    assert (finding.code, finding.where) == ("RW120", "counter")
+    assert finding.what == "the callback returns the number 7, which no attribute holds"
+    assert finding.hint == "return the attribute itself, without arithmetic"
+
+
+def test_memory_that_the_environment_does_not_reset_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CertificateFailed) as caught:
+        export_environment(NeverReset(), feedforward(NeverReset()), tmp_path / "bundle")
+    finding = only(list(caught.value.findings))
+    assert finding.where == "life"
+    assert finding.what.startswith("memory counter after a reset at step ")
+    assert "got 0 " in finding.what
+
+
+def test_a_branch_on_a_registered_number_is_refused_at_its_line(tmp_path: Path) -> None:
+    env = CountingBranch()
+    finding = only(refused(env, tmp_path))
+    assert finding.code == "RW103"
+    assert "if self.counter > 5:" in finding.where
 
 
 def test_all_hidden_inputs_are_reported_at_once(tmp_path: Path) -> None:

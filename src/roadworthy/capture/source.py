@@ -179,7 +179,8 @@ def _unwrapped(module: Any) -> Any:
 
 def _tensor(name: str, value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
-        return value.detach().to("cpu", copy=True)
+        # As a runtime hands it over: in one piece, whatever view the example is.
+        return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, (np.ndarray, np.generic)):
         return torch.as_tensor(np.array(value))
     raise UsageError(

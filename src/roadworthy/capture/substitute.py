@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
+from roadworthy.capture.indexing import INDEXING, has_traced_places
 from roadworthy.capture.views import Window, look, readable
 from roadworthy.errors import ExportError
 from roadworthy.spec.port import Array
@@ -147,6 +148,8 @@ class Substitution(TorchFunctionMode):
             self.draws.append(_call_site())
         args = tree_map_only(torch.Tensor, self.stand_in, args)
         kwargs = tree_map_only(torch.Tensor, self.stand_in, kwargs or {})
+        if func in INDEXING and has_traced_places(args[1]):
+            return INDEXING[func](*args)
         return func(*args, **kwargs)
 
     def stand_in(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -32,11 +32,14 @@ def print_findings(findings: Sequence[Finding]) -> None:
     """Each finding on stderr: code and place, what is wrong, and below it what to do."""
     console = Console(stderr=True, highlight=False)
     for finding in findings:
-        place = f"{finding.where}: " if finding.where else ""
-        head = Text.assemble((finding.code, _COLOURS[finding.severity]), " ", place, finding.what)
-        console.print(head)
-        if finding.hint:
-            console.print(Text.assemble(("  → ", "green"), finding.hint))
+        console.print(*finding_lines(finding), sep="\n")
+
+
+def finding_lines(finding: Finding) -> list[Text]:
+    """The finding, and below it what to do."""
+    place = f"{finding.where}: " if finding.where else ""
+    head = Text.assemble((finding.code, _COLOURS[finding.severity]), " ", place, finding.what)
+    return [head, *([Text.assemble(("  → ", "green"), finding.hint)] if finding.hint else [])]
 
 
 @contextmanager
@@ -106,6 +109,8 @@ def print_certificate(certificate: Certificate) -> None:
     for check in certificate.checks:
         if check.first_failure:
             console.print(Text(f"  {check.name}: {check.first_failure}", "red"))
+    for finding in certificate.findings:
+        console.print(Text(f"  {finding}", "yellow"))
 
 
 def size_text(count: int) -> str:

@@ -11,13 +11,14 @@ import typer
 from roadworthy.cli.console import (
     certificate_table,
     out,
+    print_findings,
     print_json,
     signature_table,
     size_text,
     working,
 )
 from roadworthy.cli.targets import resolve
-from roadworthy.errors import UsageError, need
+from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.port import DTYPES
 from roadworthy.verification.certificate import Certificate
@@ -47,6 +48,9 @@ def export(
     allow_uncertified: Annotated[
         bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
     ] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Repair what is safe to repair, in a copy.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a certified bundle from a PyTorch module.
@@ -71,6 +75,7 @@ def export(
             ir_version=ir_version,
             seed=seed,
             allow_uncertified=allow_uncertified,
+            fix=fix,
             progress=progress,
         )
         bundle = export_source(described, folder, options)
@@ -83,9 +88,11 @@ def export(
                 "bytes": size,
                 "signature": bundle.signature.to_json(),
                 "certificate": certificate.to_json(),
+                "fixes": bundle.manifest["fixes"],
             }
         )
         return
+    print_findings([Finding(**each) for each in bundle.manifest["fixes"]])
     console = out()
     console.print(signature_table(bundle.signature), "")
     console.print(certificate_table(certificate), "")
@@ -107,13 +114,14 @@ def _described(found: Any, inputs: list[str], memory: list[str], outputs: list[s
         )
     return Source(
         found,
-        example=dict(_example(each) for each in inputs),
-        memory=dict(_pair(each) for each in memory),
+        example=dict(example(each) for each in inputs),
+        memory=dict(pair(each) for each in memory),
         outputs=[None if name == "-" else name for name in outputs] or None,
     )
 
 
-def _example(text: str) -> tuple[str, torch.Tensor]:
+def example(text: str) -> tuple[str, torch.Tensor]:
+    """Name and example of an input, from `NAME=SHAPE`."""
     import torch
 
     match = _INPUT.fullmatch(text)
@@ -127,7 +135,8 @@ def _example(text: str) -> tuple[str, torch.Tensor]:
     return match["name"], torch.zeros(2, *shape, dtype=getattr(torch, dtype))
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Name and attribute of a memory, from `NAME=attribute`."""
     name, equals, path = text.partition("=")
     if not (name and equals and path):
         raise UsageError(f"cannot read --memory {text!r}", hint="NAME=attribute, such as h=hidden")

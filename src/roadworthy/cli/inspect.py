@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import operators
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -18,6 +19,8 @@ from roadworthy.cli.console import (
     size_text,
     table,
 )
+from roadworthy.cli.targets import resolve
+from roadworthy.cli.values import node_values, values_table
 from roadworthy.runtime.load import load
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.verification.certificate import Certificate
@@ -25,6 +28,16 @@ from roadworthy.verification.certificate import Certificate
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone .onnx file.")],
+    values: Annotated[
+        bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option(help="With --values: PyTorch's values beside, from file.py:name.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="With --values: seed of the inputs.")] = 0,
+    operators_only: Annotated[
+        bool, typer.Option("--operators", help="The opset that each operator needs, and dtypes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
@@ -32,11 +45,27 @@ def inspect(
     roadworthy inspect walker
 
     roadworthy inspect walker/policy.onnx --json
+
+    roadworthy inspect walker --values --against my_policy.py:actor
     """
+    if values:
+        rows = node_values(path, resolve(against) if against else None, seed)
+        if as_json:
+            print_json({"values": rows})
+        else:
+            out().print(values_table(rows, compared=against is not None))
+        return
     bundle = Bundle.open(path) if path.is_dir() else None
     signature = bundle.signature if bundle else load(path).signature
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
-    operators = _operators(files[POLICY if bundle else path.name])
+    if operators_only:
+        model = files[POLICY if bundle else path.name]
+        if as_json:
+            print_json(operators.described(model))
+        else:
+            operators.show(model)
+        return
+    counts = _operators(files[POLICY if bundle else path.name])
     certificate = (
         Certificate.from_bytes(bundle.files[CERTIFICATE])
         if bundle and CERTIFICATE in bundle.files
@@ -48,7 +77,7 @@ def inspect(
         print_json(
             {
                 "signature": signature.to_json(),
-                "operators": operators,
+                "operators": counts,
                 "files": {n: {"bytes": len(files[n]), "sha256": sums[n]} for n in files},
                 "certificate": certificate.to_json() if certificate else None,
                 **facts,
@@ -63,7 +92,7 @@ def inspect(
     for name, data in files.items():
         listed.add_row(name, size_text(len(data)), sums[name][:12])
     console.print(listed, "")
-    counted = " ".join(f"{op}×{count}" for op, count in operators.items())
+    counted = " ".join(f"{op}×{count}" for op, count in counts.items())
     console.print("operators  " + (counted or "pip install onnx to list them"), markup=False)
     for key, value in _flat(facts):
         console.print(f"{key:<10} {value}", markup=False)

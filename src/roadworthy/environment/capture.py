@@ -19,6 +19,7 @@ from roadworthy.environment import registration
 from roadworthy.environment.discovery import discover
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import hidden
+from roadworthy.environment.life import life
 from roadworthy.environment.movement import Movement, movement
 from roadworthy.environment.original import EnvironmentOriginal, original
 from roadworthy.environment.paths import Place, find
@@ -26,8 +27,10 @@ from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, res
 from roadworthy.environment.stepping import CapturedHalf, captured_halves, evaluating
 from roadworthy.errors import ExportError, Finding
 from roadworthy.program import Program
+from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
 from roadworthy.spec.signature import Action, Signature
+from roadworthy.verification.certificate import Check
 
 OBSERVED_STEPS = 32
 
@@ -56,6 +59,9 @@ class CapturedEnvironment:
         """Values that the environment really had, and others near them."""
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
 
+    def further_checks(self, policy: Policy) -> list[Check]:
+        return [life(policy, self.source)]
+
 
 def capture_environment(
     env: ExportableEnvironment,
@@ -82,7 +88,8 @@ def capture_environment(
         _refuse_randomness(halves)
         source, halves = _complete(source, halves, moved)
         initial = _initial(source)
-        several = None if contract or source.rows == 1 else _symbolic_halves(source)
+        alone = contract or source.rows == 1 or _shared_by_rows(source, initial)
+        several = None if alone else _symbolic_halves(source)
         halves = several or halves
         signature = _signature(source, initial, symbolic=several is not None)
         reads = [read for half in halves.values() for read in half.reads]
@@ -149,6 +156,11 @@ def _initial(source: EnvironmentSource) -> Tensors:
     with preserved(*source.roots.values()), torch.inference_mode():
         source.restart()
         return {name: read().detach().clone() for name, read in source.memory.items()}
+
+
+def _shared_by_rows(source: EnvironmentSource, initial: Tensors) -> bool:
+    """Whether a memory is one for all environments: then they can only be reset together."""
+    return any(BATCH not in source.shape(value, symbolic=True) for value in initial.values())
 
 
 def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | None:

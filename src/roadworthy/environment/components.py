@@ -1,7 +1,8 @@
 """The vocabulary: what of an environment enters the graph, leaves it, or persists in it.
 
 A component names a tensor of the environment by a callback that returns it: the stored tensor
-itself or a view of it. The callback is asked anew at each use, so tensors may be rebound.
+itself or a view of it, or a Python number that an attribute holds. The callback is asked anew at
+each use, so tensors may be rebound.
 """
 
 from __future__ import annotations
@@ -9,17 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from roadworthy.spec.port import Array
 
 GetTensor = Callable[[], torch.Tensor]
+# What a user's callback may return: a number of the environment stands for a tensor without axes.
+Callback = Callable[[], Any]
+# 32 bits: Exploy's controller has no others, and ONNX graphs round Python's floats to them.
+_NUMBERS = {bool: torch.bool, int: torch.int32, float: torch.float32}
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, (bool, int, float, np.generic))
+
+
+def as_tensor(value: Any) -> torch.Tensor:
+    """The value of a callback: a tensor as it is, a number as a tensor without axes."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    dtype = _NUMBERS.get(type(value))
+    return value if dtype is None else torch.tensor(value, dtype=dtype)
 
 
 class _Component:
     """A name, a way to find the tensor, and whatever is to be known about it."""
 
-    def __init__(self, name: str, get_from_env_cb: GetTensor, metadata: Any = None) -> None:
+    def __init__(self, name: str, get_from_env_cb: Callback, metadata: Any = None) -> None:
         self._name = name
         self._get_from_env_cb = get_from_env_cb
         self._metadata = metadata
@@ -34,7 +52,7 @@ class _Component:
         return self._metadata
 
     @property
-    def get_from_env_cb(self) -> GetTensor:
+    def get_from_env_cb(self) -> Callback:
         return self._get_from_env_cb
 
     def belongs_to(self, group: str) -> None:
@@ -44,7 +62,7 @@ class _Component:
 class Input(_Component):
     """Raw state that is read from the robot or the simulator."""
 
-    def __init__(self, name: str, get_from_env_cb: GetTensor, metadata: Any = None) -> None:
+    def __init__(self, name: str, get_from_env_cb: Callback, metadata: Any = None) -> None:
         super().__init__(name, get_from_env_cb, metadata)
         self._data: torch.Tensor | None = None
 
@@ -55,7 +73,7 @@ class Input(_Component):
     @property
     def input_data(self) -> torch.Tensor:
         """The value at the last `read`, or the present one."""
-        return self._get_from_env_cb() if self._data is None else self._data
+        return as_tensor(self._get_from_env_cb()) if self._data is None else self._data
 
     @property
     def input_data_numpy(self) -> Array:
@@ -64,7 +82,7 @@ class Input(_Component):
 
     def read(self) -> None:
         """Keep the present value."""
-        self._data = self._get_from_env_cb().detach().clone()
+        self._data = as_tensor(self._get_from_env_cb()).detach().clone()
 
 
 class Output(_Component):
@@ -76,7 +94,7 @@ class Output(_Component):
 
     @property
     def value(self) -> torch.Tensor:
-        return self._get_from_env_cb()
+        return as_tensor(self._get_from_env_cb())
 
     @property
     def value_numpy(self) -> Array:

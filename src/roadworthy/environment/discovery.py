@@ -28,8 +28,8 @@ class Discovery:
         return tuple(each.line(self.source) for each in self._lines())
 
     def _lines(self) -> list[Hidden]:
-        """What a line can register: numbers, and what no attribute leads to, need other code."""
-        return [each for each in self.proposals if each.place is not None and not each.number]
+        """What a line can register: what no attribute leads to needs other code."""
+        return [each for each in self.proposals if each.place is not None]
 
     def register(self) -> None:
         """Accept the proposal: every component is added to the context manager."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.environment.actor import ExportableActor
-from roadworthy.environment.components import GetTensor
 from roadworthy.environment.context import ContextManager
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.session import SessionWrapper
@@ -26,6 +22,7 @@ from roadworthy.environment.source import (
     EnvironmentSource,
     Tensors,
 )
+from roadworthy.environment.ticks import Life, present, watched
 from roadworthy.errors import UsageError
 from roadworthy.runtime.load import SIGNATURE_KEY
 from roadworthy.spec.port import Array
@@ -69,8 +66,9 @@ def evaluate(
     with torch.no_grad():
         observations = env.observations_reset()
         for closed in (False, True):
-            run = _Run(EnvironmentSource(env, actor), session_wrapper, judge, closed=closed)
-            observations = run.play(steps, _Bar(steps, closed) if verbose else None)
+            with watched(EnvironmentSource(env, actor)) as living:
+                run = _Run(living, session_wrapper, judge, closed=closed)
+                observations = run.play(steps, _Bar(steps, closed) if verbose else None)
             if judge.failures and pause_on_failure:
                 input(f"{judge.failures[0]}\npress ENTER to go on")
     if judge.failures and verbose:
@@ -120,9 +118,10 @@ class _Run:
     """One pass over the environment, driven by the actor or by the file."""
 
     def __init__(
-        self, source: EnvironmentSource, session: SessionWrapper, judge: Judge, *, closed: bool
+        self, living: Life, session: SessionWrapper, judge: Judge, *, closed: bool
     ) -> None:
-        self.source = source
+        self.living = living
+        self.source = living.source
         self.session = session
         self.judge = judge
         self.closed = closed
@@ -169,9 +168,10 @@ class _Run:
         self, step: int, memory: dict[str, Array]
     ) -> tuple[torch.Tensor, dict[str, Array], bool]:
         env, source = self.source.env, self.source
+        env.context_manager().write_connections()
         for name, read in source.memory.items():
             self.judge.compare(step, 0, f"memory.{name}.in", read(), memory[name])
-        raw = {name: read().detach().clone() for name, read in source.inputs.items()}
+        raw = present(source.inputs)
         got, memory = self._infer(0, memory, raw)
         for update in env.command_updates:
             update()
@@ -180,12 +180,7 @@ class _Run:
         self.judge.compare(step, 0, OBSERVATIONS, observations, got[OBSERVATIONS])
         self.judge.compare(step, 0, ACTIONS, actions, got[ACTIONS])
         driven = torch.from_numpy(got[ACTIONS]) if self.closed else actions
-        standing = self._standing_ticks(driven)
-        with watched(source) as ticks:
-            following, was_reset = env.step(driven.clone())
-        if len(ticks) != self.signature.decimation:
-            # The environment applies actions by another way than the adapter's.
-            ticks = standing
+        ticks, following, was_reset = self.living.step(driven)
         for tick, seen in enumerate(ticks):
             if tick:
                 got, memory = self._infer(tick, memory, seen.inputs)
@@ -193,20 +188,7 @@ class _Run:
                 self.judge.compare(step, tick, port, value, got[port])
             for name, value in seen.memory.items():
                 self.judge.compare(step, tick, f"memory.{name}.out", value, memory[name])
-        return following, memory, bool(was_reset)
-
-    def _standing_ticks(self, actions: torch.Tensor) -> list[Tick]:
-        """The ticks of a world that stands still, on an environment that is put back."""
-        with preserved(self.source.env):
-            self.source.env.process_actions(actions.clone())
-            ticks = []
-            for _ in range(self.signature.decimation):
-                inputs = _values(self.source.inputs)
-                self.source.env.apply_actions()
-                ticks.append(
-                    Tick(inputs, _values(self.source.outputs), _values(self.source.memory))
-                )
-        return ticks
+        return following, memory, was_reset
 
     def _infer(
         self, tick: int, memory: Mapping[str, Array], raw: Tensors
@@ -216,60 +198,6 @@ class _Run:
         inputs[CLOCK] = np.asarray(tick, dtype=np.int32)
         got = dict(zip(self.session.output_names, self.session(**inputs), strict=True))
         return got, {each.name: got[each.output] for each in self.signature.memory}
-
-
-@dataclass(frozen=True)
-class Tick:
-    """What the environment had and gave at one call of apply_actions."""
-
-    inputs: Tensors
-    outputs: Tensors
-    memory: Tensors
-
-
-@contextmanager
-def watched(source: EnvironmentSource) -> Iterator[list[Tick]]:
-    """A list that fills with every tick, wherever in the environment apply_actions is called."""
-    ticks: list[Tick] = []
-    depth = 0
-
-    def watch(plain: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(plain)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal depth
-            inputs = _values(source.inputs)
-            depth += 1
-            try:
-                result = plain(*args, **kwargs)
-            finally:
-                depth -= 1
-            # An adapter's method calls that of the environment inside: one tick, not two.
-            if depth == 0:
-                ticks.append(Tick(inputs, _values(source.outputs), _values(source.memory)))
-            return result
-
-        return call
-
-    owners = [
-        each
-        for _, each in walk(source.env)
-        if callable(getattr(type(each), "apply_actions", None)) and hasattr(each, "__dict__")
-    ]
-    own = [vars(owner).get("apply_actions") for owner in owners]
-    for owner in owners:
-        object.__setattr__(owner, "apply_actions", watch(owner.apply_actions))
-    try:
-        yield ticks
-    finally:
-        for owner, plain in zip(owners, own, strict=True):
-            if plain is None:
-                object.__delattr__(owner, "apply_actions")
-            else:
-                object.__setattr__(owner, "apply_actions", plain)
-
-
-def _values(ports: Mapping[str, GetTensor]) -> Tensors:
-    return {name: read().detach().clone() for name, read in ports.items()}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitute import Read
 from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.movement import Movement, after, unreachable_moves
+from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
@@ -55,15 +56,13 @@ class Hidden:
         shown = self.place.public(source.roots)
         if self.number:
             what = "a Python number that changes, and the outputs depend on it"
-            hint = f"keep it in a tensor, and register that as {self.kind}"
         else:
             what = f"is read, {cause}, and is not registered: it would be frozen"
-            hint = self.line(source)
         return Finding(
             code="RW121",
             where=f"{shown} at {self.where}" if self.where else shown,
             what=what,
-            hint=hint,
+            hint=self.line(source),
         )
 
     @property
@@ -143,7 +142,8 @@ def _unreachable_matters(source: EnvironmentSource, half: str, read: Read) -> bo
 
 def _numbers(source: EnvironmentSource, moved: Movement) -> Iterator[Hidden]:
     known, _ = moved.places
-    for path in sorted(moved.all):
+    registered = {r.place.path for r in source.ports.values() if isinstance(r, Number)}
+    for path in sorted(moved.all - registered):
         value = moved.before.get(path)
         if not isinstance(value, (bool, int, float, np.generic)) or path not in known:
             continue

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
+from roadworthy.environment.numbers import write
 from roadworthy.environment.source import EnvironmentSource, Tensors, results
 from roadworthy.environment.stepping import evaluating
-from roadworthy.errors import UsageError
 from roadworthy.spec.port import Array
 
 
@@ -30,8 +30,9 @@ class EnvironmentOriginal:
         rows = np.ones(self._source.rows, dtype=bool) if mask is None else mask
         with torch.inference_mode():
             for name, read in self._source.memory.items():
-                tensor, index = read(), _rows(rows, self._initial[name])
-                tensor[index] = self._initial[name][index]
+                value, index = read().clone(), _rows(rows, self._initial[name])
+                value[index] = self._initial[name][index]
+                write(name, read, value)
         if rows.all():
             self._tick = 0
 
@@ -39,7 +40,7 @@ class EnvironmentOriginal:
         half = self._source.substep if self._tick else self._source.step
         with torch.inference_mode():
             for name, value in inputs.items():
-                drive(name, self._source.inputs[name], torch.from_numpy(np.array(value)))
+                write(name, self._source.inputs[name], torch.from_numpy(np.array(value)))
             outputs, _ = results(self._source, half, torch.Tensor.clone)
         self._tick = (self._tick + 1) % self._decimation
         return {name: value.cpu().numpy() for name, value in outputs.items()}
@@ -47,19 +48,6 @@ class EnvironmentOriginal:
     @property
     def memory(self) -> dict[str, Array]:
         return {n: read().detach().cpu().numpy().copy() for n, read in self._source.memory.items()}
-
-
-def drive(name: str, read: object, value: torch.Tensor) -> None:
-    """Write a value where the environment reads it, and make sure that it got there."""
-    assert callable(read)
-    read().copy_(value)
-    if not torch.equal(read().cpu(), value):
-        raise UsageError(
-            "the callback returns a new tensor at each call; the environment never sees it",
-            code="RW120",
-            where=name,
-            hint="return the stored tensor itself, or a view of it, without clone or arithmetic",
-        )
 
 
 @contextmanager

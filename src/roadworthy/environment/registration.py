@@ -11,7 +11,7 @@ import torch
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.hidden import MOMENTS, same
 from roadworthy.environment.movement import after
-from roadworthy.environment.original import drive
+from roadworthy.environment.numbers import Number, write
 from roadworthy.environment.source import (
     ACTIONS,
     CLOCK,
@@ -89,10 +89,12 @@ def _shapes(source: EnvironmentSource) -> Iterator[Finding]:
 
 
 def _shared(source: EnvironmentSource) -> Iterator[Finding]:
-    seen: dict[tuple[int, ...], str] = {}
+    seen: dict[tuple[object, ...], str] = {}
     for name, read in source.ports.items():
         tensor = read()
-        place = (tensor.data_ptr(), *tensor.shape, *tensor.stride())
+        place: tuple[object, ...] = (tensor.data_ptr(), *tensor.shape, *tensor.stride())
+        if isinstance(read, Number):
+            place = (read.place.path,)
         if place in seen and tensor.numel():
             yield _finding(
                 name, f"is the same tensor as {seen[place]}", "register it once, as one of the two"
@@ -105,7 +107,7 @@ def _copied(source: EnvironmentSource) -> Iterator[Finding]:
     for name, read in (source.inputs | source.memory).items():
         with preserved(*source.roots.values()), torch.inference_mode():
             try:
-                drive(name, read, _moved(read(), 1.0))
+                write(name, read, _moved(read(), 1.0))
             except UsageError as error:
                 yield error.findings[0]
 
@@ -129,7 +131,7 @@ def _influences(source: EnvironmentSource, name: str, plain: list[torch.Tensor])
     read = source.inputs[name]
     for scale in (1.0, 30.0):
         with preserved(*source.roots.values()), torch.inference_mode():
-            drive(name, read, _moved(read(), scale))
+            write(name, read, _moved(read(), scale))
             if not same(plain, _both_halves(source)):
                 return True
     return False

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import torch
 
 from roadworthy.environment.actor import ExportableActor
-from roadworthy.environment.components import GetTensor, Memory
+from roadworthy.environment.components import GetTensor, Input, Memory, Output, is_number
 from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.numbers import Number, located
 from roadworthy.spec.port import BATCH
 
 ACTIONS, OBSERVATIONS, CLOCK = "actions", "obs", "ctx.step_count"
@@ -25,22 +26,32 @@ class EnvironmentSource:
     env: ExportableEnvironment
     actor: torch.nn.Module
     handed_over: Mapping[str, GetTensor] = field(default_factory=dict)
+    _numbers: dict[str, Number] = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, GetTensor]:
         found = self.env.context_manager().get_input_components()
-        return {c.input_name: c.get_from_env_cb for c in found if not isinstance(c, Memory)}
+        return {c.input_name: self._read(c) for c in found if not isinstance(c, Memory)}
 
     @property
     def outputs(self) -> dict[str, GetTensor]:
         found = self.env.context_manager().get_output_components()
-        return {c.output_name: c.get_from_env_cb for c in found if not isinstance(c, Memory)}
+        return {c.output_name: self._read(c) for c in found if not isinstance(c, Memory)}
 
     @property
     def memory(self) -> dict[str, GetTensor]:
         """Memory name → tensor; the ports are called memory.<name>.in and .out."""
         found = self.env.context_manager().get_memory_components()
-        return {c.name: c.get_from_env_cb for c in found} | dict(self.handed_over)
+        return {c.name: self._read(c) for c in found} | dict(self.handed_over)
+
+    def _read(self, component: Input | Output) -> GetTensor:
+        """The component's callback, or the number that it returns, once that has been found."""
+        if component.name not in self._numbers:
+            read = component.get_from_env_cb
+            if not is_number(read()):
+                return read
+            self._numbers[component.name] = located(component.name, read, self.roots)
+        return self._numbers[component.name]
 
     @property
     def ports(self) -> dict[str, GetTensor]:

@@ -10,7 +10,9 @@ import torch
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.substitute import Read, Substitution, regions
+from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.numbers import Number
 from roadworthy.environment.source import (
     ACTIONS,
     OBSERVATIONS,
@@ -18,7 +20,6 @@ from roadworthy.environment.source import (
     Half,
     results,
 )
-from roadworthy.quiet import quiet
 from roadworthy.spec.port import BATCH
 
 
@@ -43,7 +44,9 @@ class EnvironmentStep(torch.nn.Module):
         self._source = [source]
         self._half = half
         tensors = [v for _, v in walk(source.roots) if isinstance(v, torch.Tensor)]
-        self._regions = regions({name: read() for name, read in source.ports.items()}, tensors)
+        self._numbers = {n: r for n, r in source.ports.items() if isinstance(r, Number)}
+        registered = {n: r() for n, r in source.ports.items() if n not in self._numbers}
+        self._regions = regions(registered, tensors)
         self._names = tuple(source.ports)
         self._rows_at = _rows_at(source)
         self._alike = frozenset(id(t) for t in tensors if symbolic and _alike(t, source.rows))
@@ -54,6 +57,8 @@ class EnvironmentStep(torch.nn.Module):
         values = dict(zip(self._names, tensors, strict=True))
         substitution = Substitution(self._regions, values, self._alike, self._rows(values))
         with substitution:
+            for name, number in self._numbers.items():
+                number.write_traced(values[name])
             # A call of torch, so that a tensor of the environment is seen as its stand-in.
             outputs, memory = results(source, self._half, torch.clone)
             if self._half == source.substep:
@@ -128,7 +133,7 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
     with preserved(*source.roots.values()), torch.inference_mode(mode=False):
         arguments = tuple(read().detach().clone() for read in source.ports.values())
         try:
-            with torch.no_grad(), quiet():
+            with traceable():
                 graph = torch.export.export(
                     step,
                     arguments,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from roadworthy.errors import PortMismatch, UsageError
+from roadworthy.errors import PortMismatch, UsageError, did_you_mean
 from roadworthy.runtime import feeds
 from roadworthy.runtime.engine import Engine
 from roadworthy.runtime.frame import Frame, State
@@ -49,7 +49,7 @@ class Policy:
 
     def act(self, obs: Any) -> Any:
         """The action for an observation: an array for one input, a mapping for several."""
-        ports = [port for port in self.signature.inputs if not port.about.noise]
+        ports = self.signature.observed
         if not isinstance(obs, Mapping):
             if len(ports) > 1:
                 names = ", ".join(repr(port.name) for port in ports)
@@ -95,6 +95,15 @@ class Policy:
             )
         if known == self._state.rows:
             self._state.reset(rows)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Single memories back to their initial value: to see what each of them is for."""
+        unknown = [name for name in names if name not in self.memory]
+        if unknown:
+            raise UsageError(
+                f"there is no memory {unknown[0]!r}", hint=did_you_mean(unknown[0], self.memory)
+            )
+        self._state.forget([each for each in self.signature.memory if each.name in names])
 
     @property
     def seed(self) -> int | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
 from roadworthy.verification.compare import Comparison, Difference
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,12 @@ class Check:
     steps: int
     differences: tuple[Difference, ...] = ()
     first_failure: Difference | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, claim: str, comparison: Comparison) -> Check:
+    def of(
+        cls, name: str, claim: str, comparison: Comparison, facts: Mapping[str, Any] | None = None
+    ) -> Check:
         return cls(
             name=name,
             claim=claim,
@@ -34,15 +37,21 @@ class Check:
             steps=comparison.steps,
             differences=comparison.differences(),
             first_failure=comparison.first_failure,
+            facts=facts or {},
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The verdict over all checks. Any failing step of any check fails it."""
+    """The verdict over all checks. Any failing step of any check fails it.
+
+    `findings` say more: where a difference begins and its likely cause, or, where nothing
+    failed, what a person should look at.
+    """
 
     checks: tuple[Check, ...]
     seed: int
+    findings: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -64,12 +73,12 @@ class Certificate:
 
     def raise_if_failed(self) -> Certificate:
         """The certificate itself, or an error that names every failed check."""
-        findings = list(self._findings())
-        if findings:
-            raise CertificateFailed(findings=findings)
+        failed = list(self._failed())
+        if failed:
+            raise CertificateFailed(findings=[*failed, *self.findings])
         return self
 
-    def _findings(self) -> Iterator[Finding]:
+    def _failed(self) -> Iterator[Finding]:
         if not self.checks:
             yield Finding(code=CertificateFailed.code, what="nothing was checked")
         for check in self.checks:
@@ -77,8 +86,8 @@ class Certificate:
                 yield Finding(
                     code=CertificateFailed.code,
                     where=check.name,
-                    what=str(check.first_failure or "no step was compared"),
-                    hint=f"it does not hold that {check.claim}",
+                    what=str(check.first_failure or check.claim),
+                    hint=f"it does not hold that {check.claim}" if check.first_failure else "",
                 )
 
     def to_json(self) -> dict[str, Any]:
@@ -87,13 +96,18 @@ class Certificate:
             "passed": self.passed,
             "seed": self.seed,
             "checks": [_check_json(check) for check in self.checks],
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
         if data.get("version") != VERSION:
             raise BundleError(f"the certificate has version {data.get('version')}, not {VERSION}")
-        return cls(checks=tuple(_check(each) for each in data["checks"]), seed=data["seed"])
+        return cls(
+            checks=tuple(_check(each) for each in data["checks"]),
+            seed=data["seed"],
+            findings=tuple(Finding(**each) for each in data["findings"]),
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Certificate:
@@ -108,6 +122,7 @@ class Certificate:
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
+        lines += [f"  {finding.severity}: {finding}" for finding in self.findings]
         return "\n".join(lines)
 
 
@@ -120,6 +135,7 @@ def _check_json(check: Check) -> dict[str, Any]:
         "steps": check.steps,
         "differences": [_finite(each.to_json()) for each in check.differences],
         "first_failure": _finite(first.to_json()) if first else None,
+        "facts": dict(check.facts),
     }
 
 
@@ -140,6 +156,7 @@ def _check(data: Mapping[str, Any]) -> Check:
         steps=data["steps"],
         differences=tuple(_read(each) for each in data["differences"]),
         first_failure=_read(first) if first else None,
+        facts=data["facts"],
     )
 
 

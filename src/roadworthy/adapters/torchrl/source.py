@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,15 +19,15 @@ from roadworthy.adapters.torchrl.parts import staged, taken_apart
 from roadworthy.adapters.torchrl.plan import Plan, action_key, persisting_names, planned, read_keys
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
-from roadworthy.capture.failures import user_line
+from roadworthy.adapters.torchrl.transforms import stages
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import ExportError, RoadworthyError, UsageError
+from roadworthy.lines import user_line
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 
 _ROWS = (3, 4)
-_TRANSFORMS = "roadworthy.adapters.torchrl.transforms"
 
 
 def source(
@@ -142,14 +140,7 @@ def _stages(
     given = env if transforms is None and hasattr(env, "transform") else transforms
     if given is None or (isinstance(given, (tuple, list)) and not given):
         return [], [], {}
-    if importlib.util.find_spec(_TRANSFORMS) is None:
-        raise ExportError(
-            "transforms of an environment cannot be exported yet",
-            hint="pass transforms=(), and feed the policy what the transforms give",
-        )
-    found = importlib.import_module(_TRANSFORMS).stages(
-        given, in_keys=read_keys(core), action_key=action_key(core)
-    )
+    found = stages(given, in_keys=read_keys(core), action_key=action_key(core))
     known = persisting_names(core)
     primed = {port_name(key): value for key, value in found.primed.items()}
     started = {name: value for name, value in primed.items() if name in known}
