@@ -17,7 +17,7 @@ from tests.conftest import Exported
 from tests.contract.eager import START, Eager
 from tests.policies import CASES, MEAN, VAR
 
-ExportOnce = Callable[[str], Exported]
+ExportOnce = Callable[..., Exported]
 STEPS = 1000
 
 
@@ -34,9 +34,12 @@ def test_every_recurrent_case_is_stepped_by_hand() -> None:
     assert declared == set(START)
 
 
+@pytest.mark.parametrize("engine", ["onnx", "torch_export"])
 @pytest.mark.parametrize("name", START)
-def test_thousand_recurrent_steps_stay_within_1e_5(export_once: ExportOnce, name: str) -> None:
-    policy = rw.load(export_once(name).folder)
+def test_thousand_recurrent_steps_stay_within_1e_5(
+    export_once: ExportOnce, name: str, engine: str
+) -> None:
+    policy = rw.load(export_once(name, engine).folder, engine=engine, trust=True)
     rows = policy.signature.fixed_rows or 3
     eager = Eager(name, module_of(name), rows)
     values = normal(STEPS, rows, 6)
