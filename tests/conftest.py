@@ -23,17 +23,19 @@ class Exported:
 
 
 @pytest.fixture(scope="session")
-def export_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Exported]:
-    """Exports a case of the registry by name, at the first call only."""
+def export_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Exported]:
+    """Exports a case of the registry by name and targets, at the first call only."""
     root = tmp_path_factory.mktemp("bundles")
-    done: dict[str, Exported] = {}
+    done: dict[tuple[str, ...], Exported] = {}
 
-    def exported(name: str) -> Exported:
-        if name not in done:
+    def exported(name: str, *targets: str) -> Exported:
+        key = (name, *(targets or ("onnx",)))
+        if key not in done:
             source = CASES[name].make()
-            folder = root / name
-            done[name] = Exported(CASES[name], source, folder, rw.export(source, folder))
-        return done[name]
+            folder = root / "-".join(key)
+            bundle = rw.export(source, folder, targets=key[1:])
+            done[key] = Exported(CASES[name], source, folder, bundle)
+        return done[key]
 
     return exported
 

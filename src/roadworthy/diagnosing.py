@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from roadworthy.adapters import name_of
 from roadworthy.capture.borrowed import borrowed
-from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject
 from roadworthy.capture.source import Source
 from roadworthy.capture.study import Study
@@ -23,7 +21,7 @@ from roadworthy.doctor.merging import merged
 from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient, network
 from roadworthy.errors import ExportError, Finding, RoadworthyError
-from roadworthy.exporting import ExportOptions, write_bundle
+from roadworthy.exporting import ExportOptions, captured, described, write_bundle
 from roadworthy.spec.transforms import ActionStep
 
 _TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled for you):"}
@@ -85,6 +83,7 @@ def diagnose(
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
     options: ExportOptions | None = None,
+    **framework: Any,
 ) -> Diagnosis:
     """What an export of `source` would meet, all of it at once; takes what `export` takes.
 
@@ -98,32 +97,29 @@ def diagnose(
         hint = "pass the module that acts, such as runner.alg.policy"
         return _diagnosis(subject, [Finding(code="RW001", what=what, hint=hint)], exported=False)
     patient = Patient(subject, module, owners=owners(module))
-    described: Source | None
+    given = {
+        "example": example, "memory": memory, "normalizer": normalizer,
+        "outputs": outputs, "action": action,
+    }  # fmt: skip
+    unclear = example is None and not isinstance(source, Source) and name_of(module) is None
     try:
-        described = source if isinstance(source, Source) else _described(
-            module, example=example, memory=memory or {}, normalizer=normalizer,
-            outputs=outputs, action=action,
+        said = None if unclear else described(
+            source if isinstance(source, Source) else module, given, framework
         )  # fmt: skip
     except RoadworthyError as error:
         found = merged(error.findings, findings(patient, LOOKING))
         return _diagnosis(subject, found, exported=False)
-    if described is None:
+    if said is None:
         seen = findings(patient, (*LOOKING, not_applied, example_lacking))
         return _diagnosis(subject, merged((), retold(patient, seen)), exported=False)
-    patient = dataclasses.replace(patient, source=described)
+    patient = dataclasses.replace(patient, source=said)
     suspected = retold(patient, findings(patient, LOOKING))
-    ran = _ran(patient, described)
-    failure, captured = _tried(patient, described, options or ExportOptions())
+    ran = _ran(patient, said)
+    failure, shown = _tried(patient, said, options or ExportOptions())
     if failure is None:
-        return _diagnosis(
-            subject, merged([*ran, *captured], _not_disproved(suspected)), exported=True
-        )
-    confirmed = [*retold(patient, failure), *ran, *captured]
+        return _diagnosis(subject, merged([*ran, *shown], _not_disproved(suspected)), exported=True)
+    confirmed = [*retold(patient, failure), *ran, *shown]
     return _diagnosis(subject, merged(confirmed, suspected), exported=False)
-
-
-def _described(module: torch.nn.Module, *, example: Any, **given: Any) -> Source | None:
-    return None if example is None else Source(module, example=example, **given)
 
 
 def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
@@ -158,15 +154,18 @@ def _tried(
     patient: Patient, source: Source, options: ExportOptions
 ) -> tuple[Sequence[Finding] | None, list[Finding]]:
     """Why a trial export failed, or None; and what its graph shows."""
-    captured: list[Finding] = []
+    shown: list[Finding] = []
     try:
-        program = capture(source)
-        captured = findings(dataclasses.replace(patient, program=program), CAPTURED)
+        program, original = captured(source, options)
+        shown = [
+            *program.fixes,
+            *findings(dataclasses.replace(patient, program=program), CAPTURED),
+        ]
         with tempfile.TemporaryDirectory() as folder:
-            write_bundle(program, ModuleSubject(source), Path(folder) / "trial", options)
+            write_bundle(program, ModuleSubject(original), Path(folder) / "trial", options)
     except RoadworthyError as error:
-        return error.findings, captured
+        return error.findings, shown
     except Exception as error:  # what an object of a user's can do, it will do
         what = f"the trial export broke off: {type(error).__name__}: {error}"
-        return [Finding(code=ExportError.code, where=patient.name, what=what)], captured
-    return None, captured
+        return [Finding(code=ExportError.code, where=patient.name, what=what)], shown
+    return None, shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy import adapters
+from roadworthy import adapters, backends
+from roadworthy.backends import Backend
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
+from roadworthy.doctor.opinion import refuse_forgotten_normalizer, second_opinion
 from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
@@ -26,7 +29,13 @@ from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
 from roadworthy.verification.certificate import Certificate
-from roadworthy.verification.verify import examine
+from roadworthy.verification.examine import examine
+
+_STAGES = {
+    "onnx": "writing ONNX",
+    "torch_export": "writing torch.export",
+    "aoti": "compiling with g++ (takes tens of seconds)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +47,7 @@ class ExportOptions:
     fix             repair what is safe to repair, in a copy of the module
     """
 
+    targets: Sequence[str] = ("onnx",)
     opset: int = 20
     ir_version: int = 10
     seed: int = 0
@@ -51,6 +61,23 @@ class ExportOptions:
         if self.seed < 0:
             raise UsageError(f"seed must be 0 or more, got {self.seed}")
         refuse_bad_tables(self.translations, self.decompositions)
+        # Each once, in the order of the registry: the order in which they are said means nothing.
+        wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
+        for name in wanted:
+            backends.refuse_unknown(name)
+        if not wanted:
+            raise UsageError("no target", hint=f"targets=[{backends.names()[0]!r}]")
+        object.__setattr__(
+            self, "targets", tuple(name for name in backends.names() if name in wanted)
+        )
+
+    def backend(self, target: str) -> Backend:
+        """The backend of a target, set as the options say."""
+        if target == "onnx":
+            return OnnxBackend(
+                opset=self.opset, ir_version=self.ir_version, translations=self.translations
+            )
+        return backends.get(target)()
 
 
 def export(
@@ -62,6 +89,7 @@ def export(
     normalizer: Any = None,
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
+    targets: Sequence[str] | None = None,
     options: ExportOptions | None = None,
     translations: Mapping[Any, Callable[..., Any]] | None = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
@@ -70,14 +98,15 @@ def export(
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
-    Policies of a known framework bring their own keywords (`exploration=` for TorchRL). Nothing
-    is left behind unless the artifact passed every check against the live module, or
-    `options.allow_uncertified` waives that; the waiver is recorded in the manifest.
+    Policies of a known framework bring their own keywords (`exploration=` for TorchRL). `targets`
+    are the forms that it takes: onnx, torch_export, aoti. Nothing is left behind unless each of
+    them passed every check against the live module, or `options.allow_uncertified` waives that;
+    the waiver is recorded in the manifest.
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
     is listed in the manifest, and the certificate compares with the module as it was.
     """
-    options = options or ExportOptions()
+    options = with_targets(options, targets)
     if translations is not None:
         options = replace(options, translations=translations)
     if decompositions is not None:
@@ -89,13 +118,27 @@ def export(
         "example": example, "memory": memory, "normalizer": normalizer,
         "outputs": outputs, "action": action,
     }  # fmt: skip
+    return export_source(described(source, given, framework), folder, options)
+
+
+def described(source: Any, given: Mapping[str, Any], framework: Mapping[str, Any]) -> Source:
+    """What is to be exported, as a `Source`: by its framework's adapter, or as a plain module."""
     if isinstance(source, Source):
         if framework or any(value is not None and value != () for value in given.values()):
             raise UsageError("a Source already says this", hint="put every option into the Source")
-        return export_source(source, folder, options)
+        return source
     describe = adapters.describer(source) or _plain
     adapters.refuse_unknown(source, describe, framework, given)
-    return export_source(describe(source, **given, **framework), folder, options)
+    return describe(source, **given, **framework)
+
+
+def captured(source: Source, options: ExportOptions) -> tuple[Program, Source]:
+    """The program, and the source that it is compared with; repaired where that is asked for."""
+    if not options.fix:
+        return capture(source), source
+    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
+
+    return captured_with_fixes(source, seed=options.seed)
 
 
 def _plain(
@@ -117,22 +160,23 @@ def _plain(
     )
 
 
+def with_targets(options: ExportOptions | None, targets: Sequence[str] | None) -> ExportOptions:
+    """The options, for the given targets if there are any."""
+    options = options or ExportOptions()
+    return dataclasses.replace(options, targets=targets) if targets is not None else options
+
+
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
+    refuse_forgotten_normalizer(source)
     say("capturing the module")
     try:
-        if not options.fix:
-            return write_bundle(capture(source), ModuleSubject(source), folder, options)
-        from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
-
-        program, original = captured_with_fixes(source, seed=options.seed)
+        program, original = captured(source, options)
         for note in program.fixes:
             say(f"fixed {note.where}: {note.what}")
         return write_bundle(program, ModuleSubject(original), folder, options)
     except (ExportError, CertificateFailed) as error:
-        from roadworthy.doctor.opinion import second_opinion  # a good policy never needs it
-
         second_opinion(error, source)
         if isinstance(error, CertificateFailed) and source.rewritten:
             caveats = source.rewritten.caveats
@@ -150,24 +194,24 @@ def write_bundle(
     say = options.progress or (lambda stage: None)
     target = Path(folder)
     program = decomposed(program, options.decompositions)
+    lowering = {name: options.backend(name) for name in options.targets}
     with sealing.new_bundle(target) as partial:
-        say("writing ONNX")
-        backend = OnnxBackend(
-            opset=options.opset,
-            ir_version=options.ir_version,
-            translations=options.translations,
-        )
-        backend.lower(program, partial)
+        files = {}
+        for name, backend in lowering.items():
+            say(_STAGES[name])
+            files[name] = backend.lower(program, partial)[0].name
         say("recording the original")
         trace = record(subject, program.signature, seed=options.seed)
         _refuse_never_finite(trace)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
-        sealing.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=False))
+        described = manifest(program, files, options)
+        sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, subject, options)
         if not certificate.passed:
             if not options.allow_uncertified:
                 certificate.raise_if_failed()
-            sealing.write_json(partial / bundles.MANIFEST, manifest(program, options, waived=True))
+            waived = described | {"waivers": ["uncertified"]}
+            sealing.write_json(partial / bundles.MANIFEST, waived)
         sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
     return Bundle.open(target)
 
@@ -187,17 +231,17 @@ def _refuse_never_finite(trace: Trace) -> None:
         )
 
 
-def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[str, Any]:
+def manifest(program: Program, files: Mapping[str, str], options: ExportOptions) -> dict[str, Any]:
     """Everything about the bundle that is not weights: no clock, no path."""
+    onnx = {"opset": options.opset, "ir_version": options.ir_version} if "onnx" in files else {}
     return {
         "format": bundles.FORMAT,
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
-        "targets": {"onnx": bundles.POLICY},
-        "opset": options.opset,
-        "ir_version": options.ir_version,
-        "waivers": ["uncertified"] if waived else [],
+        "targets": dict(files),
+        **onnx,
+        "waivers": [],
         "fixes": [asdict(fix) for fix in program.fixes],
         "translations": named(options.translations),
         "decompositions": named(options.decompositions),
@@ -212,4 +256,6 @@ def manifest(program: Program, options: ExportOptions, *, waived: bool) -> dict[
 def _certify(partial: Path, subject: Subject, options: ExportOptions) -> Certificate:
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
-    return examine(unsealed, against=subject, seed=options.seed, progress=options.progress)
+    return examine(
+        unsealed, against=subject, seed=options.seed, progress=options.progress, trust=True
+    )

@@ -132,7 +132,7 @@ def test_7_8_training_mode_is_left_before_the_export(kind: type[nn.Module], tmp_
     assert np.abs(got - module.eval()(values).numpy()).max() <= 1e-5
     assert np.abs(got - module.train()(values).numpy()).max() > 1e-2
     (note,) = rw.Certificate.from_bytes(bundle.files["certificate.json"]).findings
-    assert (note.code, note.severity) == ("RW322", "note")
+    assert (note.code, note.severity) == ("RW160", "note")
     assert note.what.endswith("in training mode; the policy was exported as it evaluates")
 
 
@@ -181,10 +181,10 @@ def test_10_a_normaliser_that_was_not_loaded(normalizer: object, what: str, tmp_
     bundle = rw.export(source(walkers.Walker(), normalizer=normalizer), tmp_path / "bundle")
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     (warning,) = certificate.findings
-    assert (warning.code, warning.severity) == ("RW323", "warning")
+    assert (warning.code, warning.severity) == ("RW163", "warning")
     assert warning.where == "normalizer of obs"
     assert what in warning.what
-    assert "warning: [RW323] normalizer of obs: " in str(certificate)
+    assert "warning: [RW163] normalizer of obs: " in str(certificate)
 
 
 @pytest.mark.parametrize("kind", [walkers.Samples, walkers.SamplesDiscrete])

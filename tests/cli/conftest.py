@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -53,7 +54,10 @@ def roadworthy(*words: str, cwd: Path, columns: int = 100) -> Result:
     run = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-m", "roadworthy", *words],
         cwd=cwd, capture_output=True, text=True,
-        env={"COLUMNS": str(columns), "PATH": "", "PYTHONIOENCODING": "utf-8"},
+        env={
+            "COLUMNS": str(columns), "PATH": "", "PYTHONIOENCODING": "utf-8",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        },
     )  # fmt: skip
     return Result(run.returncode, run.stdout, run.stderr)
 

@@ -17,7 +17,7 @@ from tests.conftest import Exported
 from tests.contract.eager import START, Eager
 from tests.policies import CASES, MEAN, VAR
 
-ExportOnce = Callable[[str], Exported]
+ExportOnce = Callable[..., Exported]
 STEPS = 1000
 
 
@@ -34,9 +34,12 @@ def test_every_recurrent_case_is_stepped_by_hand() -> None:
     assert declared == set(START)
 
 
+@pytest.mark.parametrize("engine", ["onnx", "torch_export"])
 @pytest.mark.parametrize("name", START)
-def test_thousand_recurrent_steps_stay_within_1e_5(export_once: ExportOnce, name: str) -> None:
-    policy = rw.load(export_once(name).folder)
+def test_thousand_recurrent_steps_stay_within_1e_5(
+    export_once: ExportOnce, name: str, engine: str
+) -> None:
+    policy = rw.load(export_once(name, engine).folder, engine=engine, trust=True)
     rows = policy.signature.fixed_rows or 3
     eager = Eager(name, module_of(name), rows)
     values = normal(STEPS, rows, 6)
@@ -149,7 +152,7 @@ def test_bundle_verifies_against_an_equal_module(exported: Exported) -> None:
     source = exported.case.make()
     own = source.normalizer if isinstance(source.normalizer, torch.nn.Module) else None
     certificate = rw.verify(exported.folder, against=source.module, normalizer=own, seed=3)
-    assert certificate.raise_if_failed().checks[-1].name == "live"
+    assert "live" in [check.name for check in certificate.raise_if_failed().checks]
 
 
 def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None:

@@ -38,14 +38,24 @@ def test_second_export_is_the_same_bytes(
 
 
 def test_export_of_another_process_is_the_same_bytes(
-    export_once: Callable[[str], Exported], tmp_path: Path
+    export_once: Callable[..., Exported], tmp_path: Path
 ) -> None:
     script = (
         "import roadworthy as rw; from tests.policies import CASES\n"
-        "for name in ('lstm', 'odd_names', 'dict_outputs'): rw.export(CASES[name].make(), name)"
+        "for name in ('lstm', 'odd_names', 'dict_outputs'): rw.export(CASES[name].make(), name)\n"
+        "rw.export(CASES['lstm'].make(), 'torch', targets=['torch_export'])"
     )
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, env=environment)
     for name in ("lstm", "odd_names", "dict_outputs"):
         assert contents(export_once(name).folder) == contents(tmp_path / name), name
+    assert contents(export_once("lstm", "torch_export").folder) == contents(tmp_path / "torch")
+
+
+@pytest.mark.parametrize("name", ["mlp", "keeps_buffer", "odd_names"])
+def test_second_torch_export_is_the_same_bytes(
+    export_once: Callable[..., Exported], tmp_path: Path, name: str
+) -> None:
+    rw.export(CASES[name].make(), tmp_path / "again", targets=["torch_export"])
+    assert contents(export_once(name, "torch_export").folder) == contents(tmp_path / "again")

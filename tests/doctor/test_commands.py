@@ -61,9 +61,9 @@ def test_explain_gives_its_parts_as_json(call: Call) -> None:
 
 
 def test_explain_answers_an_unknown_code_with_the_nearest(call: Call) -> None:
-    code, _, err = call("explain", "RW301")
+    code, _, err = call("explain", "RW399")
     assert code == 2
-    assert "there is no finding 'RW301'" in err
+    assert "there is no finding 'RW399'" in err
     assert "did you mean" in err
 
 
@@ -111,3 +111,36 @@ def test_doctor_refuses_to_describe_a_source_twice(call: Call, policies: str) ->
     code, _, err = call("doctor", f"{policies}:source", "--input", "obs=4")
     assert code == 2
     assert "a Source already says this" in err
+
+
+FIXABLE = """
+import torch
+
+class Actor(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 2)
+        self.register_buffer("squash", torch.tensor(True))
+
+    def forward(self, obs):
+        action = self.net(obs)
+        if self.squash:
+            action = torch.tanh(action)
+        return action
+
+actor = Actor()
+"""
+
+
+def test_doctor_tries_the_repairs_and_names_them(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fixable.py").write_text(FIXABLE)
+    words = ["doctor", "fixable.py:actor", "--input", "obs=4", "--json"]
+    plain, fixed = (json.loads(call(*words, *more)[1]) for more in ([], ["--fix"]))
+    assert not plain["ok"]
+    assert "RW103" in [finding["code"] for finding in plain["findings"]]
+    assert fixed["ok"]
+    assert fixed["exported"]
+    assert "RW195" in [finding["code"] for finding in fixed["findings"]]

@@ -65,6 +65,14 @@ def test_a_forgotten_normaliser_is_an_error_with_the_line_that_passes_it() -> No
     )
 
 
+def test_an_export_that_forgets_a_normaliser_of_the_module_is_refused(tmp_path: Path) -> None:
+    policy = patients.ActorCritic()
+    assert [(each.code, each.where) for each in _refused(policy)] == [
+        ("RW162", "ActorCritic.obs_normalizer")
+    ]
+    rw.export(policy, tmp_path / "raw", example=OBS, normalizer=nn.Identity())
+
+
 def test_a_normaliser_that_is_applied_is_no_error() -> None:
     assert [each.code for each in rw.diagnose(patients.Normalised(), example=OBS).findings] == [
         "RW166"

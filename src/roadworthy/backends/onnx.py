@@ -18,8 +18,7 @@ from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Findin
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
-from roadworthy.runtime.load import SIGNATURE_KEY
-from roadworthy.spec.bundle import POLICY
+from roadworthy.spec.bundle import POLICY, SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port
 from roadworthy.spec.signature import Signature
 

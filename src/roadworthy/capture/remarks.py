@@ -34,7 +34,7 @@ def _in_training(module: nn.Module) -> Iterator[Finding]:
     ]
     if left:
         yield Finding(
-            code="RW322",
+            code="RW160",
             where=f"{type(module).__name__}.{left[0]}".rstrip("."),
             what=f"{len(left)} part(s) were in training mode; the policy was exported as it "
             "evaluates",
@@ -59,7 +59,7 @@ def _unread_statistics(source: Source) -> Iterator[Finding]:
         what = _unread(normalizer_module(normalizer), source.tensors[port])
         if what:
             yield Finding(
-                code="RW323",
+                code="RW163",
                 where=f"normalizer of {port}",
                 what=what,
                 hint="load the statistics of the training; pass torch.nn.Identity() if there "

@@ -28,9 +28,9 @@ def print_json(data: Any) -> None:
     sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
-    """Each finding on stderr: code and place, what is wrong, and below it what to do."""
-    console = Console(stderr=True, highlight=False)
+def print_findings(findings: Sequence[Finding], *, stderr: bool = True) -> None:
+    """Each finding: code and place, what is wrong, and below it what to do."""
+    console = Console(stderr=stderr, highlight=False)
     for finding in findings:
         console.print(*finding_lines(finding), sep="\n")
 
@@ -92,7 +92,7 @@ def certificate_table(certificate: Certificate) -> Table:
     made = table("", "check", "claim", ">steps", ">worst", title=f"Certificate {verdict}")
     for check in certificate.checks:
         mark = Text("✓", "green") if check.passed else Text("✗", "bold red")
-        made.add_row(mark, check.name, check.claim, str(check.steps), _worst(check))
+        made.add_row(mark, check.title, check.claim, str(check.steps), _worst(check))
     return made
 
 
@@ -108,7 +108,8 @@ def print_certificate(certificate: Certificate) -> None:
     console.print(certificate_table(certificate))
     for check in certificate.checks:
         if check.first_failure:
-            console.print(Text(f"  {check.name}: {check.first_failure}", "red"))
+            console.print(Text(f"  {check.title}: {check.first_failure}", "red"))
+    print_findings(certificate.findings, stderr=False)
 
 
 def size_text(count: int) -> str:

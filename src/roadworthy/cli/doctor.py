@@ -29,6 +29,9 @@ def doctor(
     outputs: Annotated[
         list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
     ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say everything that stands between a policy and its export; exit 1 when there are errors.
@@ -46,7 +49,7 @@ def doctor(
         progress("loading the source")
         found = resolve(source)
         progress("reading, running and trying it")
-        diagnosis = _diagnosed(found, inputs or [], memory or [], outputs or [])
+        diagnosis = _diagnosed(found, inputs or [], memory or [], outputs or [], fix=fix)
     if as_json:
         print_json(
             {
@@ -61,19 +64,25 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _diagnosed(found: Any, inputs: list[str], memory: list[str], outputs: list[str]) -> Diagnosis:
+def _diagnosed(
+    found: Any, inputs: list[str], memory: list[str], outputs: list[str], *, fix: bool
+) -> Diagnosis:
     from roadworthy.capture.source import Source
     from roadworthy.diagnosing import diagnose
+    from roadworthy.exporting import ExportOptions
+
+    options = ExportOptions(fix=fix)
 
     if isinstance(found, Source):
         if inputs or memory or outputs:
             raise UsageError("a Source already says this", hint="drop --input/--memory/--output")
-        return diagnose(found)
+        return diagnose(found, options=options)
     return diagnose(
         found,
         example=dict(example(each) for each in inputs) or None,
         memory=dict(pair(each) for each in memory),
         outputs=[None if name == "-" else name for name in outputs] or None,
+        options=options,
     )
 
 

@@ -42,6 +42,10 @@ def export(
     outputs: Annotated[
         list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
     ] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="onnx (the default), torch_export or aoti; again for more."),
+    ] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the recorded and compared steps.")] = 0,
@@ -59,7 +63,7 @@ def export(
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
-    roadworthy export my_policy.py:source -o walker
+    roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
@@ -68,9 +72,8 @@ def export(
     from roadworthy.exporting import ExportOptions, export_source
 
     with working(silent=as_json) as progress:
-        progress("loading the source")
-        described = _described(resolve(source), inputs or [], memory or [], outputs or [])
         options = ExportOptions(
+            targets=targets or ["onnx"],
             opset=opset,
             ir_version=ir_version,
             seed=seed,
@@ -78,6 +81,8 @@ def export(
             fix=fix,
             progress=progress,
         )
+        progress("loading the source")
+        described = _described(resolve(source), inputs or [], memory or [], outputs or [])
         bundle = export_source(described, folder, options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())
@@ -86,6 +91,7 @@ def export(
             {
                 "folder": str(folder),
                 "bytes": size,
+                "targets": bundle.targets,
                 "signature": bundle.signature.to_json(),
                 "certificate": certificate.to_json(),
                 "fixes": bundle.manifest["fixes"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,15 +20,26 @@ from roadworthy.cli.console import (
     size_text,
     table,
 )
+from roadworthy.cli.graph import graph_lines
 from roadworthy.cli.targets import resolve
 from roadworthy.cli.values import node_values, values_table
+from roadworthy.errors import BundleError
+from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import load
-from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, Bundle
+from roadworthy.spec.signature import Signature
 from roadworthy.verification.certificate import Certificate
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone .onnx file.")],
+    path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone file of one.")],
+    graph: Annotated[bool, typer.Option("--graph", help="Print the graph alone.")] = False,
+    target: Annotated[
+        str | None, typer.Option(help="Whose graph: onnx or torch_export. The first if not said.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Open a file that is code: torch_export.")
+    ] = False,
     values: Annotated[
         bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
     ] = False,
@@ -44,6 +56,8 @@ def inspect(
 
     roadworthy inspect walker
 
+    roadworthy inspect walker --graph
+
     roadworthy inspect walker/policy.onnx --json
 
     roadworthy inspect walker --values --against my_policy.py:actor
@@ -56,16 +70,23 @@ def inspect(
             out().print(values_table(rows, compared=against is not None))
         return
     bundle = Bundle.open(path) if path.is_dir() else None
-    signature = bundle.signature if bundle else load(path).signature
+    if graph:
+        lines = graph_lines(path, bundle, target, trust=trust)
+        if as_json:
+            print_json({"graph": lines})
+        else:
+            sys.stdout.write("\n".join(lines) + "\n")
+        return
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
+    signature = bundle.signature if bundle else _lone_signature(path)
+    model = files.get(bundle.targets.get("onnx", "") if bundle else path.name, b"")
     if operators_only:
-        model = files[POLICY if bundle else path.name]
         if as_json:
             print_json(operators.described(model))
         else:
             operators.show(model)
         return
-    counts = _operators(files[POLICY if bundle else path.name])
+    counts = _operators(model)
     certificate = (
         Certificate.from_bytes(bundle.files[CERTIFICATE])
         if bundle and CERTIFICATE in bundle.files
@@ -92,17 +113,31 @@ def inspect(
     for name, data in files.items():
         listed.add_row(name, size_text(len(data)), sums[name][:12])
     console.print(listed, "")
-    counted = " ".join(f"{op}×{count}" for op, count in counts.items())
-    console.print("operators  " + (counted or "pip install onnx to list them"), markup=False)
+    if model and not is_archive(model):
+        counted = " ".join(f"{op}×{count}" for op, count in counts.items())
+        console.print("operators  " + (counted or "pip install onnx to list them"), markup=False)
     for key, value in _flat(facts):
         console.print(f"{key:<10} {value}", markup=False)
 
 
-_SHOWN = ("opset", "ir_version", "waivers", "provenance")
+_SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")
+
+
+def _lone_signature(path: Path) -> Signature:
+    """The signature inside a lone file; an archive is read for it, not opened as code."""
+    data = path.read_bytes() if path.is_file() else b""
+    if not is_archive(data):
+        return load(path).signature
+    found = Archive(data, where=str(path)).signature
+    if found is None:
+        raise BundleError(f"{path} carries no signature: Roadworthy did not write it")
+    return found
 
 
 def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    rows = [("opset", f"{facts['opset']}, IR {facts['ir_version']}")] if "opset" in facts else []
+    rows = [("targets", ", ".join(facts["targets"]))] if "targets" in facts else []
+    if "opset" in facts:
+        rows.append(("opset", f"{facts['opset']}, IR {facts['ir_version']}"))
     if "provenance" in facts:
         rows.append(("made with", ", ".join(f"{k} {v}" for k, v in facts["provenance"].items())))
     if facts.get("waivers"):
@@ -112,7 +147,7 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _operators(model: bytes) -> dict[str, int]:
     """Operator → how often, most frequent first; empty where onnx is not installed."""
-    if importlib.util.find_spec("onnx") is None:
+    if not model or is_archive(model) or importlib.util.find_spec("onnx") is None:
         return {}
     import onnx
 

@@ -20,7 +20,7 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     for module in ("onnx", "torch"):
         need(module, extra="export")
     from roadworthy.verification.nodes import artifact_values, torch_values
-    from roadworthy.verification.verify import subject_of
+    from roadworthy.verification.subjects import subject_of
 
     if not path.is_dir():
         raise UsageError(f"{path} is no bundle folder", hint="--values needs the folder")

@@ -27,6 +27,9 @@ def verify(
     margin: Annotated[
         float | None, typer.Option(min=0, help="Mean return that the artifact may lose.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the targets that are code: torch_export, aoti.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -43,7 +46,9 @@ def verify(
     world = World(environment(env), episodes=episodes, margin=margin) if env else None
     with working(silent=as_json) as progress:
         live = resolve(against) if against else None
-        certificate = verify_bundle(folder, against=live, env=world, seed=seed, progress=progress)
+        certificate = verify_bundle(
+            folder, against=live, env=world, seed=seed, trust=trust, progress=progress
+        )
     if as_json:
         print_json(certificate.to_json())
     else:

@@ -24,7 +24,7 @@ from roadworthy.environment.source import (
 )
 from roadworthy.environment.ticks import Life, present, watched
 from roadworthy.errors import UsageError
-from roadworthy.runtime.load import SIGNATURE_KEY
+from roadworthy.spec.bundle import SIGNATURE_KEY
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 

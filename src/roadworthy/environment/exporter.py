@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.environment.capture import CapturedEnvironment, capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
-from roadworthy.exporting import ExportOptions, write_bundle
+from roadworthy.exporting import ExportOptions, with_targets, write_bundle
 from roadworthy.program import Program
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.verification.certificate import Certificate
@@ -30,14 +31,16 @@ def export_environment(
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
+    targets: Sequence[str] | None = None,
     options: ExportOptions | None = None,
 ) -> Bundle:
     """The certified bundle of a whole environment: raw state in, commands out.
 
     One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
-    registers what was forgotten instead of refusing.
+    registers what was forgotten instead of refusing. `targets` are the forms that it takes:
+    onnx, torch_export, aoti.
     """
-    options = options or ExportOptions()
+    options = with_targets(options, targets)
     say = options.progress or (lambda stage: None)
     say("capturing the environment")
     captured = capture_environment(env, actor, auto=auto)

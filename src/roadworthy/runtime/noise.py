@@ -18,7 +18,7 @@ class NoiseSource:
 
     def __init__(self, signature: Signature, seed: int | None) -> None:
         self.ports = [port for port in signature.inputs if port.about.noise]
-        self._given = [port for port in signature.inputs if not port.about.noise]
+        self._observed = signature.observed
         self._fixed_rows = signature.fixed_rows
         self.restart(seed)
 
@@ -31,11 +31,11 @@ class NoiseSource:
         self.seed = seed
         self._streams: list[np.random.Generator] = []
 
-    def added(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    def added(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs and, for the noise ports that they leave out, fresh draws."""
         absent = [port for port in self.ports if port.name not in inputs]
         if not absent:
-            return inputs
+            return dict(inputs)
         rows, batched = self._rows(inputs)
         for row in range(len(self._streams), rows):
             sequence = np.random.SeedSequence(self.seed, spawn_key=(row,))
@@ -51,7 +51,7 @@ class NoiseSource:
         """How many rows the inputs have, and whether they have a batch axis at all."""
         if self._fixed_rows:
             return self._fixed_rows, True
-        for port in self._given:
+        for port in self._observed:
             axis = port.batch_axis
             if port.name in inputs and axis is not None:
                 shape = np.shape(inputs[port.name])

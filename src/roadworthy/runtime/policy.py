@@ -49,7 +49,7 @@ class Policy:
 
     def act(self, obs: Any) -> Any:
         """The action for an observation: an array for one input, a mapping for several."""
-        ports = [port for port in self.signature.inputs if not port.about.noise]
+        ports = self.signature.observed
         if not isinstance(obs, Mapping):
             if len(ports) > 1:
                 names = ", ".join(repr(port.name) for port in ports)

@@ -25,6 +25,10 @@ SUMS = "SHA256SUMS"
 TRACE = "trace.npz"
 CERTIFICATE = "certificate.json"
 POLICY = "policy.onnx"
+TORCH_EXPORT = "policy.pt2"
+AOTI = "policy.aoti.pt2"
+# Under this key a file of a target carries the signature, so that it runs alone.
+SIGNATURE_KEY = "roadworthy.signature"
 
 _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_./-]*)")
 
@@ -40,6 +44,11 @@ class Bundle:
     @property
     def signature(self) -> Signature:
         return Signature.from_json(self.manifest["signature"])
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Target → the file that it is; each is the whole policy."""
+        return dict(self.manifest["targets"])
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Bundle:
@@ -58,6 +67,14 @@ class Bundle:
                 f"{root} is a bundle of format {manifest.get('format')!r}, "
                 f"version {manifest.get('version')!r}; this release reads version {VERSION}",
                 hint="pip install --upgrade roadworthy, or export again",
+            )
+        lost = set(manifest["targets"].values()) - set(files)
+        if lost or not manifest["targets"]:
+            named = ", ".join(sorted(lost)) or "no target at all"
+            raise BundleCorrupt(
+                f"{MANIFEST} names {named}, which {SUMS} does not cover",
+                where=str(root),
+                hint="copy the bundle again from its source, or export it again",
             )
         return cls(root, files, manifest)
 
@@ -79,7 +96,7 @@ def sums(root: Path) -> dict[str, str]:
         matches = [None]
     found = {match[2]: match[1] for match in matches if match}
     unsafe = any(".." in Path(name).parts for name in found)
-    lacking = {MANIFEST, POLICY, TRACE} - set(found)
+    lacking = {MANIFEST, TRACE} - set(found)
     if unsafe or lacking or None in matches or sums_text(found).encode() != data:
         raise BundleCorrupt(
             f"{SUMS} is damaged", where=str(root), hint="copy the bundle again from its source"

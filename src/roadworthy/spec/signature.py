@@ -84,6 +84,11 @@ class Signature:
             raise UsageError(findings=problems)
 
     @property
+    def observed(self) -> tuple[Port, ...]:
+        """The inputs that a caller must pass: all but the noise, which the runtime draws."""
+        return tuple(port for port in self.inputs if not port.about.noise)
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """The symbolic dimensions, in the order in which the inputs name them."""
         dims = [dim for port in self.inputs for dim in port.shape if isinstance(dim, str)]

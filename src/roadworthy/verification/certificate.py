@@ -25,6 +25,12 @@ class Check:
     differences: tuple[Difference, ...] = ()
     first_failure: Difference | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    target: str = "onnx"
+
+    @property
+    def title(self) -> str:
+        """The name, with the target where it is not the usual one."""
+        return self.name if self.target == "onnx" else f"{self.target} {self.name}"
 
     @classmethod
     def of(
@@ -85,7 +91,7 @@ class Certificate:
             if not check.passed:
                 yield Finding(
                     code=CertificateFailed.code,
-                    where=check.name,
+                    where=check.title,
                     what=str(check.first_failure or check.claim),
                     hint=f"it does not hold that {check.claim}" if check.first_failure else "",
                 )
@@ -116,9 +122,10 @@ class Certificate:
     def __str__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         lines = [f"certificate {verdict}: {self.steps} steps in {len(self.checks)} checks"]
+        width = max((len(check.title) for check in self.checks), default=0)
         for check in self.checks:
             mark = "ok  " if check.passed else "FAIL"
-            lines.append(f"  {mark} {check.name:<10} {check.steps:>5} steps  {check.claim}")
+            lines.append(f"  {mark} {check.title:<{width}} {check.steps:>5} steps  {check.claim}")
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
@@ -129,6 +136,7 @@ class Certificate:
 def _check_json(check: Check) -> dict[str, Any]:
     first = check.first_failure
     return {
+        "target": check.target,
         "name": check.name,
         "claim": check.claim,
         "passed": check.passed,
@@ -157,6 +165,7 @@ def _check(data: Mapping[str, Any]) -> Check:
         differences=tuple(_read(each) for each in data["differences"]),
         first_failure=_read(first) if first else None,
         facts=data["facts"],
+        target=data["target"],
     )
 
 

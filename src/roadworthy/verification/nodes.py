@@ -20,6 +20,7 @@ import torch
 from roadworthy.capture.borrowed import borrowed
 from roadworthy.capture.capture import capture
 from roadworthy.capture.source import Source
+from roadworthy.errors import ExportError
 from roadworthy.quiet import quiet
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
@@ -83,8 +84,11 @@ def torch_values(
 ) -> dict[str, TorchValue]:
     """The same step in PyTorch, node by node, under the names that the artifact uses."""
     graph = capture(source).graph
-    with quiet():
-        exported = torch.onnx.export(graph, dynamo=True, verbose=False)
+    try:
+        with quiet():
+            exported = torch.onnx.export(graph, dynamo=True, verbose=False)
+    except Exception as error:  # an operator that only the export's own translations knew
+        raise ExportError("the original cannot be laid beside the artifact") from error
     assert exported is not None
     program = exported.exported_program
     assert program is not None

@@ -5,13 +5,12 @@ None of this fails a certificate: a policy may be meant that way. Mostly it is n
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from roadworthy.errors import Finding, Severity
+from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.samples import draw
@@ -35,11 +34,14 @@ def sensitivity(new: Callable[[], Policy], seed: int) -> tuple[Finding, ...]:
         for each in (0, 1)
     )
     plain = _run(policy, inputs)
-    idle = (*_idle_inputs(policy, inputs, others, plain), *_idle_memory(policy, inputs, plain))
     if all(values.dtype.kind != "f" for values in plain.values()):
-        # A choice among few actions hides most of what goes into it.
-        idle = tuple(dataclasses.replace(each, severity="note") for each in idle)
-    return (*idle, *_odd_outputs(signature, plain))
+        # A choice among few actions hides what goes into it; the check of the logits sees it.
+        return ()
+    return (
+        *_idle_inputs(policy, inputs, others, plain),
+        *_idle_memory(policy, inputs, plain),
+        *_odd_outputs(signature, plain),
+    )
 
 
 def _run(policy: Policy, inputs: Inputs, forget: tuple[str, ...] = ()) -> dict[str, Array]:
@@ -95,17 +97,13 @@ def _odd_outputs(signature: Signature, plain: Inputs) -> Iterator[Finding]:
 
 def _constant(port: Port, flat: Array) -> Iterator[Finding]:
     still = (flat == flat[:1]).all(axis=0)
-    if not still.any():
-        return
-    # Between a few actions an untrained policy may well always choose the same.
-    severity: Severity = "warning" if flat.dtype.kind == "f" else "note"
-    yield _finding(
-        "RW312",
-        _elements(port, still),
-        f"the output is always {np.unique(flat[0][still]).tolist()[0]!r}, whatever comes in",
-        "compare the export with the trained policy: an input may have been frozen",
-        severity,
-    )
+    if still.any() and flat.dtype.kind == "f":
+        yield _finding(
+            "RW312",
+            _elements(port, still),
+            f"the output is always {np.unique(flat[0][still]).tolist()[0]!r}, whatever comes in",
+            "compare the export with the trained policy: an input may have been frozen",
+        )
 
 
 def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Finding]:
@@ -127,10 +125,8 @@ def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Findin
         )
 
 
-def _finding(
-    code: str, where: str, what: str, hint: str, severity: Severity = "warning"
-) -> Finding:
-    return Finding(code=code, where=where, what=what, hint=hint, severity=severity)
+def _finding(code: str, where: str, what: str, hint: str) -> Finding:
+    return Finding(code=code, where=where, what=what, hint=hint, severity="warning")
 
 
 def _elements(port: Port, mask: Any) -> str:

@@ -24,7 +24,7 @@ def refuse_misfit(signature: Signature, observation: Any, action: Any) -> None:
 
 def _observation_problems(signature: Signature, space: Any) -> Iterator[Finding]:
     named = getattr(space, "spaces", None)
-    observed = [port for port in signature.inputs if not port.about.noise]
+    observed = signature.observed
     if isinstance(named, dict):
         for port in observed:
             if port.name not in named:

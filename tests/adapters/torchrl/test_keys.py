@@ -18,7 +18,7 @@ from torchrl.modules import MLP, Actor, ActorValueOperator, ProbabilisticActor, 
 import roadworthy as rw
 from roadworthy import adapters
 from roadworthy.adapters.torchrl import source
-from roadworthy.errors import UsageError
+from roadworthy.errors import ExportError, UsageError
 from tests.adapters.torchrl.policies import (
     EXAMPLE,
     ONE_HOT,
@@ -71,6 +71,15 @@ def test_missing_example_is_asked_for(tmp_path: Path) -> None:
         "[RW144] observation: the policy reads 'observation', and nothing says what it looks like\n"
         "  → example={'observation': torch.zeros(1, …)}, or env=your_env"
     )
+
+
+def test_policy_that_raises_on_the_example_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ExportError) as caught:
+        rw.export(POLICIES["Normal"](), tmp_path / "p", example={"observation": torch.zeros(1, 5)})
+    found = caught.value.findings[0]
+    assert found.code == "RW102"
+    assert "the policy raised RuntimeError: mat1 and mat2 shapes cannot be multiplied" in found.what
+    assert found.hint == "call the policy on the example; its first axis is the batch, of any size"
 
 
 def test_outputs_are_chosen_by_key_and_the_policy_keeps_its_own(tmp_path: Path) -> None:
@@ -170,6 +179,8 @@ def test_environment_gives_example_limits_and_meaning(tmp_path: Path) -> None:
     env = GymEnv("Pendulum-v1")
     made = seeded(Actor, nn.Linear(3, 1), spec=env.action_spec)
     policy = exported(made, tmp_path / "p", env=env)
+    manifest = rw.Bundle.open(tmp_path / "p").manifest
+    assert manifest["provenance"]["source"].endswith("actors.Actor")
     assert str(policy.signature) == (
         "input   observation  float32 (batch, 3)  [(-1.0, -1.0, -8.0), (1.0, 1.0, 8.0)]\n"
         "output  action       float32 (batch, 1)  [-2.0, 2.0]\n"

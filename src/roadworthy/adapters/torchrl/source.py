@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,14 +19,15 @@ from roadworthy.adapters.torchrl.parts import staged, taken_apart
 from roadworthy.adapters.torchrl.plan import Plan, action_key, persisting_names, planned, read_keys
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
+from roadworthy.adapters.torchrl.transforms import stages
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Rewriting, Source
-from roadworthy.errors import ExportError, UsageError
+from roadworthy.errors import ExportError, RoadworthyError, UsageError
+from roadworthy.lines import user_line
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 
 _ROWS = (3, 4)
-_TRANSFORMS = "roadworthy.adapters.torchrl.transforms"
 
 
 def source(
@@ -101,7 +101,7 @@ def describe(
     first = port_name(plan.outputs[0])
     noise = {each.name: About(noise=each.kind) for each in wiring.noise}
     return Source(
-        Step(plan.parts, wiring, way),
+        _named(policy)(plan.parts, wiring, way),
         example=tensors | {each.name: each.example() for each in wiring.noise},
         memory=dict(plan.initial),
         normalizer=normalizer,
@@ -111,11 +111,17 @@ def describe(
         period_s=period_s,
         batch=batch,
         rewritten=Rewriting(
-            Step(truth, wiring, way),
+            _named(policy)(truth, wiring, way),
             again=_again(exploration, env, transforms),
             caveats=tuple(p.caveat for p in plan.parts if isinstance(p, Head) and p.caveat),
         ),
     )
+
+
+def _named(policy: nn.Module) -> type[Step]:
+    """A step that bears the name of the policy's class, which findings and the manifest show."""
+    kind = type(policy)
+    return type(kind.__name__, (Step,), {"__module__": kind.__module__})
 
 
 def _native(policy: nn.Module, core: Sequence[Part], plan: Plan) -> list[Part]:
@@ -134,14 +140,7 @@ def _stages(
     given = env if transforms is None and hasattr(env, "transform") else transforms
     if given is None or (isinstance(given, (tuple, list)) and not given):
         return [], [], {}
-    if importlib.util.find_spec(_TRANSFORMS) is None:
-        raise ExportError(
-            "transforms of an environment cannot be exported yet",
-            hint="pass transforms=(), and feed the policy what the transforms give",
-        )
-    found = importlib.import_module(_TRANSFORMS).stages(
-        given, in_keys=read_keys(core), action_key=action_key(core)
-    )
+    found = stages(given, in_keys=read_keys(core), action_key=action_key(core))
     known = persisting_names(core)
     primed = {port_name(key): value for key, value in found.primed.items()}
     started = {name: value for name, value in primed.items() if name in known}
@@ -162,7 +161,7 @@ def _tried(
     made = []
     for parts in sides:
         step = Step(parts, wiring, way)
-        with preserved(policy, step), torch.no_grad():
+        with preserved(policy, step), torch.no_grad(), _explained(policy):
             policy.eval()
             if way is not InteractionType.RANDOM:
                 # Who draws nonetheless is found, and refused, when the source is studied.
@@ -177,6 +176,23 @@ def _tried(
             hint="build the policy as a TensorDictSequential, so that every module is seen",
         )
     return wiring.with_noise(made[0])
+
+
+@contextmanager
+def _explained(policy: nn.Module) -> Iterator[None]:
+    """Whatever the policy raises on the example becomes a finding with its line."""
+    try:
+        yield
+    except RoadworthyError:
+        raise
+    except Exception as error:
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise ExportError(
+            f"the policy raised {type(error).__name__}: {first}",
+            code="RW102",
+            where=user_line(error) or type(policy).__name__,
+            hint="call the policy on the example; its first axis is the batch, of any size",
+        ) from error
 
 
 def _rows(tensors: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:

@@ -74,18 +74,29 @@ def likely_causes(bundle: Bundle, subject: Any, seed: int) -> tuple[Finding, ...
 
     `subject` is what the bundle was compared with; None leaves its trace, which says less.
     """
-    evidence = from_trace(bundle) if subject is None else side_by_side(bundle, subject, seed)
+    try:
+        evidence = from_trace(bundle) if subject is None else side_by_side(bundle, subject, seed)
+    except Exception:  # the verdict stands without an explanation
+        return ()
     if not evidence.differing:
         return ()
     found: list[Finding] = []
     for hypotheses in (HYPOTHESES, LAST_RESORTS):
         for hypothesis in hypotheses:
-            found += [each for each in hypothesis(evidence) if each not in found]
+            found += [each for each in _tried(hypothesis, evidence) if each not in found]
             if len(found) >= MOST_CAUSES:
                 break
         if found:
             break
     return tuple(found[:MOST_CAUSES])
+
+
+def _tried(hypothesis: Hypothesis, evidence: Evidence) -> list[Finding]:
+    """What the hypothesis finds; one that cannot be tried must not stand before the verdict."""
+    try:
+        return list(hypothesis(evidence))
+    except Exception:  # users' modules raise what they like when they are run otherwise
+        return []
 
 
 def suspected(evidence: Evidence) -> Iterator[Finding]:

@@ -1,0 +1,97 @@
+"""What the targets that stay with PyTorch share: graphs that fit, and files that tell no tales."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from roadworthy.errors import BatchSpecialised, ExportError, Finding
+from roadworthy.program import Program
+from roadworthy.quiet import quiet
+from roadworthy.runtime.archive import METADATA_KEY, STEP, SUBSTEP
+from roadworthy.spec.bundle import SIGNATURE_KEY
+from roadworthy.spec.port import Dim, Memory, Port
+
+# Where an operator came from: paths of this machine, names that change from run to run.
+_NOTES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "custom", "from_node")
+
+
+def fitting(program: Program) -> dict[str, torch.export.ExportedProgram]:
+    """Name in the archive → graph, once each was found to fulfil the signature.
+
+    In-place writes become values on the way, as they do in ONNX: only then does a graph say
+    which of its constants it would change.
+    """
+    captured = {STEP: program.graph}
+    if program.substep is not None:
+        captured[SUBSTEP] = program.substep
+    with quiet():
+        graphs = {name: graph.run_decompositions({}) for name, graph in captured.items()}
+    findings = [each for graph in graphs.values() for each in _misfits(graph, program)]
+    if findings:
+        raise BatchSpecialised(findings=findings)
+    return graphs
+
+
+def extra_files(program: Program) -> dict[str, str]:
+    """What travels in the archive beside the graphs, so that the lone file runs too."""
+    files = {SIGNATURE_KEY: json.dumps(program.signature.to_json(), allow_nan=False)}
+    return files | ({METADATA_KEY: json.dumps(program.metadata)} if program.metadata else {})
+
+
+@contextmanager
+def without_notes(graphs: Iterable[torch.export.ExportedProgram]) -> Iterator[None]:
+    """The graphs without a word on where their operators came from, until the block ends."""
+    taken: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for graph in graphs:
+        for module in graph.graph_module.modules():
+            for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+                notes = {key: node.meta.pop(key) for key in _NOTES if key in node.meta}
+                taken.append((node.meta, notes))
+    try:
+        yield
+    finally:
+        for meta, notes in taken:
+            meta.update(notes)
+
+
+def _misfits(graph: torch.export.ExportedProgram, program: Program) -> Iterator[Finding]:
+    signature, own = program.signature, graph.graph_signature
+    if own.buffers_to_mutate or own.user_inputs_to_mutate:
+        changed = [*own.buffers_to_mutate.values(), *own.user_inputs_to_mutate.values()]
+        raise ExportError(
+            f"the graph writes to {', '.join(changed)}, which no step would find again",
+            hint="declare what persists: memory={…}",
+        )
+    nodes = {node.name: node for node in graph.graph.nodes}
+    ins: list[Port | Memory] = [*signature.inputs, *signature.memory]
+    outs: list[Port | Memory] = [*signature.outputs, *signature.memory]
+    if (len(own.user_inputs), len(own.user_outputs)) != (len(ins), len(outs)):
+        raise ExportError(
+            f"the graph has {len(own.user_inputs)} inputs and {len(own.user_outputs)} outputs, "
+            f"the signature {len(ins)} and {len(outs)}"
+        )
+    for names, ports in ((own.user_inputs, ins), (own.user_outputs, outs)):
+        for name, port in zip(names, ports, strict=True):
+            yield from _specialised(nodes, str(name), port.name, port.shape)
+
+
+def _specialised(
+    nodes: Mapping[str, torch.fx.Node], name: str, port: str, shape: tuple[Dim, ...]
+) -> Iterator[Finding]:
+    got = tuple(nodes[name].meta["val"].shape)
+    fits = len(got) == len(shape) and all(
+        not isinstance(size, int) if isinstance(dim, str) else size == dim
+        for dim, size in zip(shape, got, strict=True)
+    )
+    if not fits:
+        yield Finding(
+            code=BatchSpecialised.code,
+            where=port,
+            what=f"the graph was specialised: expected {shape}, got {tuple(map(str, got))}",
+            hint="replace fixed sizes in forward by sizes read from the input",
+        )

@@ -1,0 +1,86 @@
+"""A target's graph in readable form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from roadworthy.errors import UsageError, need
+from roadworthy.runtime import engines
+from roadworthy.runtime.archive import STEP
+from roadworthy.runtime.load import engine_of
+from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.port import shape_text
+
+
+def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust: bool) -> list[str]:
+    """The graph of a bundle's target, or of a lone ONNX file, line by line."""
+    if bundle is None:
+        if path.suffix == ".pt2" or target not in (None, "onnx"):
+            raise UsageError(
+                f"{path} is no bundle folder", hint="--graph of a .pt2 needs the folder"
+            )
+        return list(_onnx_lines(path.read_bytes()))
+    chosen = engines.chosen(
+        target or next(iter(bundle.targets)), tuple(bundle.targets), where=str(path)
+    )
+    if chosen == "onnx":
+        return list(_onnx_lines(bundle.files[bundle.targets[chosen]]))
+    if chosen == "aoti":
+        raise UsageError(
+            "aoti is machine code, which has no graph to show",
+            hint="export with targets=['torch_export', 'aoti'] and show the former",
+        )
+    engine: Any = engine_of(bundle, chosen, trust=trust)
+    return [
+        line
+        for name, program in engine.programs.items()
+        for line in (
+            *([] if name == STEP else ["", f"# {name}"]),
+            *program.graph_module.print_readable(print_output=False).strip().splitlines(),
+        )
+    ]
+
+
+def _onnx_lines(model: bytes) -> Iterator[str]:
+    onnx: Any = need("onnx", extra="export")
+    graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(model)).graph
+    known = {value.name: _type(onnx, value.type.tensor_type) for value in _values(graph)}
+    for kind, values in (("input", graph.input), ("output", graph.output)):
+        yield from (f"{kind:<6}  {value.name} {known[value.name]}" for value in values)
+    for weight in graph.initializer:
+        known[weight.name] = _text(onnx, weight.data_type, tuple(weight.dims))
+        yield f"weight  {weight.name} {known[weight.name]}"
+    yield from _node_lines(graph, known, "")
+
+
+def _node_lines(graph: Any, known: dict[str, str], indent: str) -> Iterator[str]:
+    for node in graph.node:
+        ins, outs = (
+            ", ".join(f"{name} {known.get(name, '')}".rstrip() for name in names if name)
+            for names in (node.input, node.output)
+        )
+        yield f"{indent}{node.op_type}({ins}) → {outs}"
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield f"{indent}  {attribute.name}:"
+                yield from _node_lines(attribute.g, known, indent + "    ")
+
+
+def _values(graph: Any) -> Iterator[Any]:
+    """Every value whose type is known, those inside branches included."""
+    yield from (*graph.input, *graph.output, *graph.value_info)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _values(attribute.g)
+
+
+def _type(onnx: Any, tensor: Any) -> str:
+    dims = tuple(dim.dim_param or dim.dim_value for dim in tensor.shape.dim)
+    return _text(onnx, tensor.elem_type, dims)
+
+
+def _text(onnx: Any, kind: int, dims: tuple[Any, ...]) -> str:
+    return f"{onnx.helper.tensor_dtype_to_np_dtype(kind).name} {shape_text(dims)}"
