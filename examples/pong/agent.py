@@ -13,6 +13,7 @@ from torchrl.envs import (
     Compose,
     GrayScale,
     GymEnv,
+    ObservationNorm,
     StepCounter,
     ToTensorImage,
     TransformedEnv,
@@ -21,6 +22,7 @@ from torchrl.envs import (
 from torchrl.modules import QValueModule
 
 FRAMES_PER_ACTION = 4
+GREY_OF_FIELD, CONTRAST = 0.342, 0.1  # so that the empty field is zero
 
 
 def field(screen: Tensor) -> Tensor:
@@ -40,6 +42,7 @@ def make_env() -> TransformedEnv:
             UnaryTransform(in_keys=["pixels"], out_keys=["pixels"], fn=field),
             ToTensorImage(),
             GrayScale(),
+            ObservationNorm(GREY_OF_FIELD, CONTRAST, in_keys=["pixels"], standard_normal=True),
             CatFrames(4, dim=-3),
             StepCounter(),
         ),

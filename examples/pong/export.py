@@ -30,7 +30,7 @@ def main() -> None:
         env=env,
         table=codes,
         period_s=FRAMES_PER_ACTION / SCREENS_PER_S,
-        **({"targets": ["onnx", "aoti"]} if arguments.aoti else {}),
+        targets=["onnx", "aoti"] if arguments.aoti else ["onnx"],
     )
     print(bundle.signature)
 

@@ -7,11 +7,11 @@ itself, for the time that each takes; only these import torch.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import ale_py
 import numpy as np
@@ -37,14 +37,16 @@ def game(seed: int) -> ale_py.ALEInterface:
     ale = ale_py.ALEInterface()
     ale.setInt("random_seed", int(np.random.SeedSequence(seed).generate_state(2)[1].astype("i4")))
     ale.setFloat("repeat_action_probability", STICKY)
-    ale.loadROM(ale_py.roms.get_rom_path("pong"))
+    rom = ale_py.roms.get_rom_path("pong")
+    assert rom is not None
+    ale.loadROM(rom)
     return ale
 
 
 def play(policy: rw.Policy, ale: ale_py.ALEInterface, steps: int) -> Played:
     """`steps` actions of the policy, each for four frames; the game begins anew where it ends."""
     assert policy.signature.action is not None
-    codes = [ale_py.Action(code) for code in policy.signature.action.table]
+    codes = [ale_py.Action(int(code)) for code in policy.signature.action.table]
     actions, reward = [], 0.0
     start = time.perf_counter()
     ale.reset_game()
@@ -102,16 +104,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--beside", type=Path, metavar="CHECKPOINT")
+    parser.add_argument("--out", type=Path, help="where to write what was played, as JSON")
     arguments = parser.parse_args()
     seed, steps = arguments.seed, arguments.steps
     played = {"ONNX": play(rw.load(arguments.bundle), game(seed), steps)}
     if arguments.beside:
-        manifest: Any = rw.Bundle.open(arguments.bundle).manifest
-        if "aoti" in manifest["targets"]:
+        if "aoti" in rw.Bundle.open(arguments.bundle).targets:
             compiled = rw.load(arguments.bundle, engine="aoti", trust=True)
             played["AOTI"] = play(compiled, game(seed), steps)
         played["TorchRL"] = torchrl(arguments.beside)(seed, steps)
     print(table(played))
+    if arguments.out:
+        arguments.out.write_text(json.dumps({name: asdict(each) for name, each in played.items()}))
 
 
 if __name__ == "__main__":

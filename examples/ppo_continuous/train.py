@@ -46,7 +46,7 @@ def main() -> None:
         for _ in range(EPOCHS):
             with torch.no_grad():
                 advantage(played)
-            for indices in torch.randperm(len(played)).split(MINIBATCH):
+            for indices in torch.split(torch.randperm(len(played)), MINIBATCH):
                 losses = loss(played[indices])
                 sum(losses[name] for name in ("loss_objective", "loss_critic")).backward()
                 optimiser.step()
