@@ -18,12 +18,14 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	for folder in examples/*/; do $(BIN)/mypy $$folder*.py || exit 1; done
 
 bench: $(READY)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/verification.py
+	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 
 docs: $(READY)
 	$(BIN)/python -m roadworthy.doctor.write_docs docs
