@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # torch comes first and pinned: an unpinned one would bring gigabytes of CUDA libraries.
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench docs format clean
 
 demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
@@ -18,11 +18,17 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	for folder in examples/*/; do $(BIN)/mypy $$folder*.py || exit 1; done
 
 bench: $(READY)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
+	$(BIN)/python benchmarks/verification.py
+	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
+
+docs: $(READY)
+	$(BIN)/python -m roadworthy.doctor.write_docs docs
 
 format: $(READY)
 	$(BIN)/ruff format .

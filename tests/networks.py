@@ -57,6 +57,11 @@ class Nature(nn.Module):
         )
         self.head = nn.Sequential(nn.Flatten(), nn.Linear(8 * 3 * 3, 16), nn.ReLU())
         self.logits = nn.Linear(16, actions)
+        # As CleanRL begins: with the default of PyTorch every frame gives the same action.
+        for part in self.modules():
+            if isinstance(part, (nn.Conv2d, nn.Linear)):
+                nn.init.orthogonal_(part.weight, 2**0.5)
+                nn.init.zeros_(part.bias)
 
     def forward(self, pixels: Tensor) -> Tensor:
         frames = pixels.permute(0, 3, 1, 2).float() / 255.0
@@ -174,3 +179,86 @@ class OddNames(nn.Module):
     def forward(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         named = torch.cat([obs["joint pos"], obs["base-vel.x"], obs["linear"]], dim=-1)
         return {"joint targets [rad]": self.net(named), "net.weight": named.sum(-1)}
+
+
+class ImageAndVector(nn.Module):
+    """A camera and joint angles in one Dict observation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eyes = nn.Sequential(nn.Conv2d(3, 4, 4, stride=4), nn.ReLU(), nn.Flatten())
+        self.head = nn.Linear(4 * 3 * 3 + 5, 3)
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        seen = self.eyes(obs["image"].permute(0, 3, 1, 2).float() / 255.0)
+        return self.head(torch.cat([seen, obs["vector"]], dim=-1))
+
+
+class Residual(nn.Module):
+    """Blocks with layer norm, each added to what went in."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(6, width)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU()) for _ in range(3)
+        )
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 3))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        features = self.embedding(obs)
+        for block in self.blocks:
+            features = features + block(features)
+        return self.head(features)
+
+
+class Experts(nn.Module):
+    """Several actors, mixed by a gate."""
+
+    def __init__(self, count: int = 4) -> None:
+        super().__init__()
+        self.gate = nn.Linear(6, count)
+        self.weights = nn.Parameter(torch.randn(count, 6, 3) / 6**0.5)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        shares = self.gate(obs).softmax(dim=-1)
+        answers = torch.einsum("bi,eio->beo", obs, self.weights).tanh()
+        return (shares.unsqueeze(-1) * answers).sum(dim=1)
+
+
+class Dueling(nn.Module):
+    """The value of a state and the advantage of each action."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(6, 16), nn.ReLU())
+        self.value, self.advantage = nn.Linear(16, 1), nn.Linear(16, 4)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        features = self.trunk(obs)
+        advantage = self.advantage(features)
+        return self.value(features) + advantage - advantage.mean(dim=-1, keepdim=True)
+
+
+class BetaMean(nn.Module):
+    """The mean of a Beta policy, in [0, 1]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6, 6)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        alpha, beta = (nn.functional.softplus(self.net(obs)) + 1.0).chunk(2, dim=-1)
+        return alpha / (alpha + beta)
+
+
+class Tasks(nn.Module):
+    """One actor for several tasks, told by a number which it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 4)
+        self.net = nn.Sequential(nn.Linear(6 + 4, 16), nn.GELU(), nn.Linear(16, 3))
+
+    def forward(self, obs: Tensor, task: Tensor) -> Tensor:
+        return self.net(torch.cat([obs, self.embedding(task)], dim=-1))

@@ -288,3 +288,93 @@ def odd_names() -> rw.Source:
 @case
 def bare_sequential() -> rw.Source:
     return rw.Source(nn.Sequential(nn.Linear(6, 3), nn.Tanh()), example=observation())
+
+
+@case
+def image_and_vector() -> rw.Source:
+    image = torch.randint(0, 256, (1, 12, 12, 3), dtype=torch.uint8)
+    return rw.Source(
+        networks.ImageAndVector(), example={"obs": {"image": image, "vector": torch.randn(1, 5)}}
+    )
+
+
+@case
+def residual_layer_norm() -> rw.Source:
+    return rw.Source(networks.Residual(), example=observation())
+
+
+@case
+def mixture_of_experts() -> rw.Source:
+    return rw.Source(networks.Experts(), example=observation())
+
+
+@case
+def dueling() -> rw.Source:
+    return rw.Source(networks.Dueling(), example=observation(), action=rw.Argmax())
+
+
+@case
+def beta_mean() -> rw.Source:
+    steps = (rw.ScaleOffset(scale=2.0, offset=-1.0), rw.ScaleToBounds(low=-0.5, high=(1, 2, 3)))
+    return rw.Source(networks.BetaMean(), example=observation(), action=steps)
+
+
+@case
+def joint_targets() -> rw.Source:
+    statistics = rw.EpsOutsideRoot(mean=MEAN, std=np.sqrt(VAR), eps=1e-2)
+    pose = rw.ScaleOffset(scale=(0.25, 0.25, 0.5), offset=(0.1, 0.8, -1.5))
+    return rw.Source(
+        networks.Mlp(),
+        example=observation(),
+        normalizer=statistics,
+        action=(pose, rw.Clip(low=(-1.0, -0.5, -2.7), high=(1.0, 3.4, -0.9))),
+        about={"actions": rw.About(unit="rad", elements=("hip", "thigh", "calf"))},
+        period_s=0.02,
+    )
+
+
+@case
+def task_conditioned() -> rw.Source:
+    return rw.Source(
+        networks.Tasks(),
+        example={**observation(), "task": torch.zeros(1, dtype=torch.int64)},
+        about={"task": rw.About(low=0, high=4)},
+    )
+
+
+@case
+def action_filter() -> rw.Source:
+    return rw.Source(
+        recurrent.ActionFilter(), example=observation(), memory={"last": torch.zeros(1, 3)}
+    )
+
+
+@case
+def gru_two_layers() -> rw.Source:
+    return rw.Source(
+        recurrent.GruTwoLayers(), example=observation(), memory={"h": torch.zeros(2, 1, 12)}
+    )
+
+
+@case
+def normalized_lstm() -> rw.Source:
+    memory = {"h": torch.zeros(1, 1, 16), "c": torch.zeros(1, 1, 16)}
+    return rw.Source(recurrent.NormalizedLstm(), example=observation(), memory=memory)
+
+
+@case
+def window_transformer() -> rw.Source:
+    return rw.Source(
+        recurrent.WindowTransformer(),
+        example=observation(),
+        memory={"window": torch.zeros(1, 4, 8)},
+    )
+
+
+@case
+def integer_clock() -> rw.Source:
+    return rw.Source(
+        recurrent.IntegerClock(),
+        example=observation(),
+        memory={"tick": torch.zeros(1, 1, dtype=torch.int64)},
+    )

@@ -117,3 +117,68 @@ class Phase(nn.Module):
         wave = torch.sin(2 * torch.pi * phase)
         pose = 0.8 * pose + 0.2 * self.net(torch.cat([obs, wave], dim=-1))
         return pose, phase, pose
+
+
+class ActionFilter(nn.Module):
+    """A network whose actions are smoothed before they leave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 16), nn.ELU(), nn.Linear(16, 3))
+
+    def forward(self, obs: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+        actions = 0.7 * last + 0.3 * self.net(obs)
+        return actions, actions
+
+
+class GruTwoLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(6, 12, 2)
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, obs: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        features, h = self.rnn(obs.unsqueeze(0), h)
+        return self.head(features.squeeze(0)).tanh(), h
+
+
+class NormalizedLstm(Lstm):
+    """An LSTM behind a normaliser that is a part of it, as rsl_rl's actor has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.linspace(-1.0, 2.0, 6))
+        self.register_buffer("std", torch.linspace(0.3, 3.0, 6))
+
+    def forward(self, obs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return super().forward((obs - self.mean) / (self.std + 1e-2), h, c)
+
+
+class WindowTransformer(nn.Module):
+    """Attends to its own last embeddings, which it carries along."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(6, width)
+        self.places = nn.Parameter(0.1 * torch.randn(1, 4, width))
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, obs: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        window = torch.cat([window[:, 1:], self.embedding(obs).unsqueeze(1)], dim=1)
+        tokens = window + self.places
+        mixed, _ = self.attention(tokens[:, -1:], tokens, tokens, need_weights=False)
+        return self.head(mixed.squeeze(1)), window
+
+
+class IntegerClock(nn.Module):
+    """A gait that repeats every twenty steps, counted in whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6 + 2, 3)
+
+    def forward(self, obs: Tensor, tick: Tensor) -> tuple[Tensor, Tensor]:
+        angle = 2 * torch.pi * torch.remainder(tick, 20).float() / 20
+        waves = torch.cat([angle.sin(), angle.cos()], dim=-1)
+        return self.net(torch.cat([obs, waves], dim=-1)), tick + 1

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from roadworthy.doctor.pages import codes
+from roadworthy.doctor.write_docs import documents
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -66,10 +69,15 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_every_finding_code_is_documented_and_every_documented_code_exists() -> None:
+def test_every_finding_code_has_a_page_and_every_page_a_code() -> None:
     used = {code for path in SOURCES for code in re.findall(r'"(RW\d{3})"', path.read_text())}
-    listed = set(re.findall(r"RW\d{3}", (ROOT / "docs" / "findings.md").read_text()))
-    assert used - {"RW000"} == listed
+    assert used - {"RW000"} == set(codes())
+
+
+def test_the_pages_of_the_findings_are_those_of_the_package() -> None:
+    found = [ROOT / "docs" / "findings.md", *(ROOT / "docs" / "findings").iterdir()]
+    written = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in found}
+    assert written == documents(), "run `make docs`"
 
 
 def test_the_changelog_knows_the_version() -> None:

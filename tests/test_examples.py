@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,6 +25,18 @@ WORDS = {
     "isaaclab_dropin": "['obs', 'h_in', 'c_in'] → ['actions', 'h_out', 'c_out']",
     "on_the_robot": "torch imported: False",
 }
+
+
+# `import torch` fails in the script that is named behind it.
+WITHOUT_TORCH = """
+import runpy, sys
+from pathlib import Path
+for name in ("torch", "tensordict", "torchrl", "onnx"):
+    sys.modules[name] = None
+del sys.argv[0]
+sys.path.insert(0, str(Path(sys.argv[0]).parent))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def run(*command: str, cwd: Path) -> str:
@@ -40,15 +56,110 @@ def test_an_example_runs_and_says_what_it_promises(example: Path, tmp_path: Path
     assert WORDS[example.stem] in run(str(example), cwd=tmp_path)
 
 
-@pytest.mark.parametrize("name", ["step_latency", "start_up", "environment"])
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A folder of examples after its train.py and its export.py, with what the latter said."""
+
+    folder: Path
+    checkpoint: Path
+    bundle: Path
+    said: str
+
+    def rollout(self, *arguments: str) -> str:
+        """What rollout.py says where there is no PyTorch."""
+        script = str(self.folder / "rollout.py")
+        return run(
+            "-c", WITHOUT_TORCH, script, str(self.bundle), *arguments, cwd=self.bundle.parent
+        )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trained]:
+    """Trains and exports an example, once for all tests."""
+
+    @functools.cache
+    def made(name: str, frames: int) -> Trained:
+        folder, scratch = ROOT / "examples" / name, tmp_path_factory.mktemp(name)
+        checkpoint, bundle = scratch / "trained.pt", scratch / "bundle"
+        train, export = str(folder / "train.py"), str(folder / "export.py")
+        run(train, "--frames", str(frames), "--out", str(checkpoint), cwd=scratch)
+        said = run(export, str(checkpoint), "--out", str(bundle), cwd=scratch)
+        return Trained(folder, checkpoint, bundle, said)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def pong(trained: Callable[..., Trained]) -> Trained:
+    return trained("pong", 400)
+
+
+def test_pong_takes_the_raw_screen_and_says_what_the_emulator_calls_its_actions(
+    pong: Trained,
+) -> None:
+    assert "uint8 (batch, 210, 160, 3)" in pong.said
+    assert "discrete, one of 0, 1, 3, 4, 11, 12" in pong.said
+
+
+def test_pong_is_played_where_there_is_no_torch(pong: Trained) -> None:
+    said = pong.rollout("--steps", "40")
+    assert "40 of 40" in said
+    assert "TorchRL" not in said
+
+
+def test_pong_is_played_as_torchrl_plays_it(pong: Trained, tmp_path: Path) -> None:
+    script, out = str(pong.folder / "rollout.py"), tmp_path / "played.json"
+    said = run(
+        script, str(pong.bundle), "--steps", "400", "--beside", str(pong.checkpoint),
+        "--out", str(out), cwd=tmp_path,
+    )  # fmt: skip
+    played = json.loads(out.read_text())
+    assert played["ONNX"]["actions"] == played["TorchRL"]["actions"]
+    assert played["ONNX"]["reward"] == played["TorchRL"]["reward"]
+    # A policy that always did the same would agree with anything.
+    assert len(set(played["ONNX"]["actions"])) > 1
+    assert len(played["ONNX"]["actions"]) == 400
+    assert said.count("400 of 400") == 2
+
+
+def test_ppo_plays_pendulum_as_torchrl_does(trained: Callable[..., Trained]) -> None:
+    pendulum = trained("ppo_continuous", 500)
+    assert "continuous in [-2.0, 2.0]" in pendulum.said
+    worst = re.search(r"200 steps in closed loop, .* TorchRL: (\S+) N·m", pendulum.said)
+    assert worst is not None, pendulum.said
+    assert float(worst[1]) <= 1e-5
+    said = pendulum.rollout("--episodes", "2")
+    assert "seed 1: return -" in said
+
+
+def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
+    trained: Callable[..., Trained],
+) -> None:
+    cartpole = trained("recurrent", 500)
+    assert "memory  recurrent_state_h" in cartpole.said
+    assert cartpole.said.count("the same actions") == 5
+    assert "DIFFERENT" not in cartpole.said
+    lengths = re.findall(r"seed (\d): (\d+) steps", cartpole.said)
+    assert re.findall(r"seed (\d): return (\d+)", cartpole.rollout()) == lengths
+
+
+SMALL = {"torchrl_rollouts": ("--frames", "100", "--steps", "50")}
+
+
+@pytest.mark.parametrize("name", ["step_latency", "start_up", "environment", "torchrl_rollouts"])
 def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> None:
     script, out = ROOT / "benchmarks" / f"{name}.py", tmp_path / "result.json"
-    run(str(script), "--rounds", "2", "--out", str(out), cwd=tmp_path)
+    run(str(script), "--rounds", "2", "--out", str(out), *SMALL.get(name, ()), cwd=tmp_path)
     assert json.loads(out.read_text())["machine"]["cores"] >= 1
 
 
 def test_the_stored_benchmark_results_describe_their_machine() -> None:
     stored = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
-    assert [path.stem for path in stored] == ["environment", "start_up", "step_latency"]
+    assert [path.stem for path in stored] == [
+        "environment",
+        "start_up",
+        "step_latency",
+        "torchrl_rollouts",
+    ]
     for path in stored:
         assert {"cpu", "cores", "torch"} <= set(json.loads(path.read_text())["machine"])

@@ -13,12 +13,14 @@ import torch
 import roadworthy as rw
 
 NAMES = [
-    "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "EpsInsideRoot",
-    "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy", "RoadworthyError",
-    "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World", "discover", "export",
+    "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "Diagnosis",
+    "EpsInsideRoot", "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy",
+    "RoadworthyError", "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World",
+    "diagnose",
+    "discover", "export",
     "export_environment", "export_policy_as_onnx", "load", "verify",
 ]  # fmt: skip
-_EXPORT_SIDE = ("Attribute", "ExportOptions", "Source", "discover")
+_EXPORT_SIDE = ("Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover")
 WITHOUT_TORCH = [
     name for name in NAMES if not name.startswith("export") and name not in _EXPORT_SIDE
 ]

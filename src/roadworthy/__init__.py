@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from roadworthy.adapters.gbc import export_policy_as_onnx as export_policy_as_onnx
     from roadworthy.capture.source import Attribute as Attribute
     from roadworthy.capture.source import Source as Source
+    from roadworthy.diagnosing import Diagnosis as Diagnosis
+    from roadworthy.diagnosing import diagnose as diagnose
     from roadworthy.environment.discovery import discover as discover
     from roadworthy.environment.exporter import export_environment as export_environment
     from roadworthy.errors import Finding as Finding
@@ -49,6 +51,7 @@ _HOMES = {
     "Bundle": "roadworthy.spec.bundle",
     "Certificate": "roadworthy.verification.certificate",
     "Clip": "roadworthy.spec.transforms",
+    "Diagnosis": "roadworthy.diagnosing",
     "EpsInsideRoot": "roadworthy.spec.transforms",
     "EpsOutsideRoot": "roadworthy.spec.transforms",
     "ExportOptions": "roadworthy.exporting",
@@ -62,6 +65,7 @@ _HOMES = {
     "Source": "roadworthy.capture.source",
     "Tanh": "roadworthy.spec.transforms",
     "World": "roadworthy.worlds.world",
+    "diagnose": "roadworthy.diagnosing",
     "discover": "roadworthy.environment.discovery",
     "export": "roadworthy.exporting",
     "export_environment": "roadworthy.environment.exporter",
@@ -75,6 +79,7 @@ _EXPORT_SIDE = (
     "roadworthy.capture",
     "roadworthy.adapters",
     "roadworthy.environment",
+    "roadworthy.diagnosing",
 )
 
 __all__ = ["__version__", *_HOMES]

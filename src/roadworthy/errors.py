@@ -56,6 +56,11 @@ class RoadworthyError(Exception):
         self.findings: tuple[Finding, ...] = tuple(findings) or (own,)
         super().__init__("\n".join(str(finding) for finding in self.findings))
 
+    def retell(self, findings: Sequence[Finding]) -> None:
+        """Say the same with other findings: those of a closer look."""
+        self.findings = tuple(findings)
+        self.args = ("\n".join(str(finding) for finding in self.findings),)
+
 
 class UsageError(RoadworthyError):
     code = "RW001"

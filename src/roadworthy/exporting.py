@@ -6,20 +6,22 @@ import dataclasses
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roadworthy import backends
+from roadworthy import adapters, backends
 from roadworthy.backends import Backend
+from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
-from roadworthy.errors import ExportError, UsageError
+from roadworthy.doctor.opinion import refuse_forgotten_normalizer, second_opinion
+from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
@@ -27,7 +29,7 @@ from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
 from roadworthy.verification.certificate import Certificate
-from roadworthy.verification.verify import examine
+from roadworthy.verification.examine import examine
 
 _STAGES = {
     "onnx": "writing ONNX",
@@ -38,7 +40,12 @@ _STAGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """How the artifact is written: nothing here changes what the policy does."""
+    """How the artifact is written: nothing here changes what the policy does.
+
+    translations    operator → a function in onnxscript that writes it as ONNX
+    decompositions  operator → a function in torch operators that computes the same
+    fix             repair what is safe to repair, in a copy of the module
+    """
 
     targets: Sequence[str] = ("onnx",)
     opset: int = 20
@@ -46,10 +53,14 @@ class ExportOptions:
     seed: int = 0
     allow_uncertified: bool = False
     progress: Callable[[str], None] | None = None
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    decompositions: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    fix: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"seed must be 0 or more, got {self.seed}")
+        refuse_bad_tables(self.translations, self.decompositions)
         # Each once, in the order of the registry: the order in which they are said means nothing.
         wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
         for name in wanted:
@@ -63,7 +74,9 @@ class ExportOptions:
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
         if target == "onnx":
-            return OnnxBackend(opset=self.opset, ir_version=self.ir_version)
+            return OnnxBackend(
+                opset=self.opset, ir_version=self.ir_version, translations=self.translations
+            )
         return backends.get(target)()
 
 
@@ -78,33 +91,73 @@ def export(
     action: ActionStep | Sequence[ActionStep] = (),
     targets: Sequence[str] | None = None,
     options: ExportOptions | None = None,
+    translations: Mapping[Any, Callable[..., Any]] | None = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    fix: bool = False,
+    **framework: Any,
 ) -> Bundle:
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
-    Nothing is left behind unless the artifact passed every check against the live module, or
-    `options.allow_uncertified` waives that; the waiver is recorded in the manifest. `targets`
-    are the forms that it takes: onnx, torch_export, aoti.
+    Policies of a known framework bring their own keywords (`exploration=` for TorchRL). `targets`
+    are the forms that it takes: onnx, torch_export, aoti. Nothing is left behind unless each of
+    them passed every check against the live module, or `options.allow_uncertified` waives that;
+    the waiver is recorded in the manifest.
+    `translations` and `decompositions` say how to write an operator that ONNX does not have; the
+    certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
+    is listed in the manifest, and the certificate compares with the module as it was.
     """
     options = with_targets(options, targets)
+    if translations is not None:
+        options = replace(options, translations=translations)
+    if decompositions is not None:
+        options = replace(options, decompositions=decompositions)
+    if fix:
+        options = replace(options, fix=True)
     sealing.refuse_foreign(Path(folder))
+    given = {
+        "example": example, "memory": memory, "normalizer": normalizer,
+        "outputs": outputs, "action": action,
+    }  # fmt: skip
+    return export_source(described(source, given, framework), folder, options)
+
+
+def described(source: Any, given: Mapping[str, Any], framework: Mapping[str, Any]) -> Source:
+    """What is to be exported, as a `Source`: by its framework's adapter, or as a plain module."""
     if isinstance(source, Source):
-        if example is not None or memory or normalizer or outputs or action:
+        if framework or any(value is not None and value != () for value in given.values()):
             raise UsageError("a Source already says this", hint="put every option into the Source")
-        return export_source(source, folder, options)
+        return source
+    describe = adapters.describer(source) or _plain
+    adapters.refuse_unknown(source, describe, framework, given)
+    return describe(source, **given, **framework)
+
+
+def captured(source: Source, options: ExportOptions) -> tuple[Program, Source]:
+    """The program, and the source that it is compared with; repaired where that is asked for."""
+    if not options.fix:
+        return capture(source), source
+    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
+
+    return captured_with_fixes(source, seed=options.seed)
+
+
+def _plain(
+    module: Any, *, example: Any, memory: Any, normalizer: Any, outputs: Any, action: Any
+) -> Source:
+    """The source of a module that belongs to no framework."""
     if example is None:
         raise UsageError(
             "an export needs an example of every input",
             hint="example={'obs': torch.zeros(1, 48)}, batch axis first",
         )
-    described = Source(
-        source,
+    return Source(
+        module,
         example=example,
         memory=memory or {},
         normalizer=normalizer,
         outputs=outputs,
         action=action,
     )
-    return export_source(described, folder, options)
 
 
 def with_targets(options: ExportOptions | None, targets: Sequence[str] | None) -> ExportOptions:
@@ -116,8 +169,19 @@ def with_targets(options: ExportOptions | None, targets: Sequence[str] | None) -
 def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
     """The certified bundle of a source."""
     say = options.progress or (lambda stage: None)
+    refuse_forgotten_normalizer(source)
     say("capturing the module")
-    return write_bundle(capture(source), ModuleSubject(source), folder, options)
+    try:
+        program, original = captured(source, options)
+        for note in program.fixes:
+            say(f"fixed {note.where}: {note.what}")
+        return write_bundle(program, ModuleSubject(original), folder, options)
+    except (ExportError, CertificateFailed) as error:
+        second_opinion(error, source)
+        if isinstance(error, CertificateFailed) and source.rewritten:
+            caveats = source.rewritten.caveats
+            raise CertificateFailed(findings=[*error.findings, *caveats]) from error
+        raise
 
 
 def write_bundle(
@@ -129,6 +193,7 @@ def write_bundle(
     """The certified bundle of a program, compared with what it was captured from."""
     say = options.progress or (lambda stage: None)
     target = Path(folder)
+    program = decomposed(program, options.decompositions)
     lowering = {name: options.backend(name) for name in options.targets}
     with sealing.new_bundle(target) as partial:
         files = {}
@@ -177,6 +242,9 @@ def manifest(program: Program, files: Mapping[str, str], options: ExportOptions)
         "targets": dict(files),
         **onnx,
         "waivers": [],
+        "fixes": [asdict(fix) for fix in program.fixes],
+        "translations": named(options.translations),
+        "decompositions": named(options.decompositions),
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from roadworthy.errors import Finding
 from roadworthy.spec.signature import Signature
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ class Program:
     The graph takes the inputs and then the memory, in the order of the signature, and returns
     the outputs and then the memory. `recipe` says how the graph was composed around the
     caller's module, so that the module can be compared with the artifact later. `substep` is the
-    graph for the ticks between two decisions, where the signature has a clock.
+    graph for the ticks between two decisions, where the signature has a clock. `fixes` says what
+    was changed on the way from the caller's module to the graph.
     """
 
     signature: Signature
@@ -27,3 +29,4 @@ class Program:
     source_name: str
     substep: torch.export.ExportedProgram | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    fixes: tuple[Finding, ...] = ()

@@ -54,8 +54,11 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     ),
     "no tensor": (
         refused.Distribution, None,
-        "[RW001] Distribution: forward returns a Normal, expected tensors"
-        "\n  → return the mean of a distribution, not the distribution",
+        "[RW190] "
+        + refused.line(
+            refused.Distribution, "return torch.distributions.Normal(self.net(obs), 1.0)"
+        )
+        + ": forward returns a Normal, expected tensors\n  → return its mean: distribution.mean",
     ),
     "name of an input": (
         refused.SameName, None,

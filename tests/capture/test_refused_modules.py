@@ -50,18 +50,27 @@ def test_hidden_state_is_named(refuse: Refuse, kind: type[nn.Module], path: str,
 
 def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse) -> None:
     findings = refuse(refused.EveryTenth(), example=OBS)
+    line = refused.line(refused.EveryTenth, "self.calls += 1")
     assert [(each.code, each.where) for each in findings] == [
-        ("RW300", "replay"), ("RW300", "live"),
+        ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "live"),
     ]  # fmt: skip
-    assert all(" at step 9: expected " in each.what for each in findings)
+    assert all(" at step 9: expected " in each.what for each in findings[1:])
 
 
-@pytest.mark.parametrize("kind", [refused.TorchRandom, refused.NumpyRandom])
-def test_random_outputs_are_refused(refuse: Refuse, kind: type[nn.Module]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (refused.TorchRandom, "return torch.normal(self.net(obs), 0.1)"),
+        (refused.NumpyRandom, "return self.net(obs) + np.random.randn()"),
+    ],
+)
+def test_random_outputs_are_refused_at_their_line(
+    refuse: Refuse, kind: type[nn.Module], code: str
+) -> None:
     (finding,) = refuse(kind(), example=OBS)
     assert finding == rw.Finding(
         code="RW111",
-        where=kind.__name__,
+        where=refused.line(kind, code),
         what="the outputs are random: the same inputs gave different values",
         hint="return the mean or the mode of the distribution instead of a sample",
     )
@@ -95,7 +104,7 @@ def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) ->
             refused.ThroughNumpy,
             "return torch.from_numpy(np.tanh(self.net(obs).detach().numpy()))",
             "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-            "write the line with torch operations",
+            "torch.tanh for np.tanh, and no .numpy() or from_numpy()",
         ),
     ],
 )
@@ -107,11 +116,17 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
     assert finding == rw.Finding(code="RW103", where=where, what=what, hint=hint)
 
 
-@pytest.mark.parametrize("kind", [refused.Item, refused.MixesRows])
-def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse, kind: type[nn.Module]) -> None:
-    (finding,) = refuse(kind(), example=OBS)
+def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
+    finding, cause, *_ = refuse(refused.MixesRows(), example=OBS)
     assert (finding.code, finding.where) == ("RW300", "batch")
     assert "a row gives the same alone and in batches" in finding.hint
+    assert cause.what == "rows of a batch influence each other"
+
+
+def test_number_that_mixes_rows_is_named_before_the_certificate_it_fails(refuse: Refuse) -> None:
+    line = refused.line(refused.Item, "return self.net(obs) * obs.max().item()")
+    findings = refuse(refused.Item(), example=OBS)
+    assert [(each.code, each.where) for each in findings] == [("RW103", line), ("RW300", "batch")]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +156,8 @@ def test_fixed_number_of_rows_is_refused_at_its_line(
 
 def test_branch_on_the_number_of_rows_is_refused(refuse: Refuse) -> None:
     (finding,) = refuse(refused.SizeBranch(), example=OBS)
-    assert (finding.code, finding.where) == ("RW101", "SizeBranch")
+    where = refused.line(refused.SizeBranch, "if obs.shape[0] == 3:")
+    assert (finding.code, finding.where) == ("RW101", where)
     assert finding.what.startswith("the module treats some sizes of 'batch' differently: 3 <= ")
 
 

@@ -82,7 +82,13 @@ def test_verify_alone_says_that_the_live_module_was_not_part_of_it(workshop: Pat
 def test_verify_against_the_module_adds_the_live_check(workshop: Path) -> None:
     words = ["verify", "cartpole", "--against", "my_policy.py:actor", "--json"]
     data = roadworthy(*words, cwd=workshop).json()
-    assert [check["name"] for check in data["checks"]] == ["replay", "batch", "reset", "live"]
+    assert [check["name"] for check in data["checks"]] == [
+        "replay",
+        "batch",
+        "reset",
+        "live",
+        "logits",
+    ]
     assert data["passed"] is True
 
 
@@ -131,6 +137,29 @@ def test_inspect_reads_a_lone_file_and_prints_json(workshop: Path) -> None:
     assert data["signature"]["action"]["kind"] == "discrete"
     assert len(data["files"]["policy.onnx"]["sha256"]) == 64
     assert data["certificate"] is None
+
+
+def test_inspect_lists_every_value_beside_pytorch(workshop: Path) -> None:
+    words = ["inspect", "cartpole", "--values", "--against", "my_policy.py:cartpole"]
+    data = roadworthy(*words, "--json", cwd=workshop).json()["values"]
+    operators = [each["operator"] for each in data]
+    assert operators[0] == "Gemm"
+    assert operators[-1] in ("ArgMax", "Cast")
+    compared = [each for each in data if each["off_by"] is not None]
+    assert len(compared) >= 2
+    assert all(each["off_by"] < 1e-5 and each["not_finite"] == 0 for each in compared)
+    shown = roadworthy(*words, cwd=workshop)
+    assert "off by" in shown.out
+    assert "Values of one step" in roadworthy("inspect", "cartpole", "--values", cwd=workshop).out
+
+
+def test_verify_plays_in_closed_loop(workshop: Path) -> None:
+    words = ["verify", "cartpole", "--against", "my_policy.py:cartpole", "--env", "CartPole-v1"]
+    result = roadworthy(*words, "--episodes", "3", cwd=workshop)
+    assert result.code == 0, result.err
+    assert "3 episodes that the artifact drives are the same, step by step" in " ".join(
+        result.out.split()
+    )
 
 
 def test_run_plays_episodes_and_prints_their_returns(workshop: Path) -> None:

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 ROW_AXIS = {
     "lstm": 1, "lstm_pair": 1, "gru": 1, "fixed_batch_lstm": 1, "keeps_pair": 1,
     "own_cell": 0, "nonzero_memory": 0, "keeps_hidden": 0, "keeps_buffer": 0,
+    "gru_two_layers": 1, "normalized_lstm": 1,
+    "action_filter": 0, "window_transformer": 0, "integer_clock": 0,
 }  # fmt: skip
 START = {
     "lstm": lambda n: {"h": torch.zeros(1, n, 16), "c": torch.zeros(1, n, 16)},
@@ -29,6 +31,11 @@ START = {
     "keeps_hidden": lambda n: {"hidden": torch.zeros(n, 12)},
     "keeps_pair": lambda n: {"hidden_states": (torch.zeros(1, n, 12), torch.zeros(1, n, 12))},
     "keeps_buffer": lambda n: {"history": torch.zeros(n, 3, 6)},
+    "gru_two_layers": lambda n: {"h": torch.zeros(2, n, 12)},
+    "normalized_lstm": lambda n: {"h": torch.zeros(1, n, 16), "c": torch.zeros(1, n, 16)},
+    "action_filter": lambda n: {"last": torch.zeros(n, 3)},
+    "window_transformer": lambda n: {"window": torch.zeros(n, 4, 8)},
+    "integer_clock": lambda n: {"tick": torch.zeros(n, 1, dtype=torch.int64)},
 }
 
 

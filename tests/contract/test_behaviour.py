@@ -157,7 +157,7 @@ def test_bundle_verifies_against_an_equal_module(exported: Exported) -> None:
     source = exported.case.make()
     own = source.normalizer if isinstance(source.normalizer, torch.nn.Module) else None
     certificate = rw.verify(exported.folder, against=source.module, normalizer=own, seed=3)
-    assert certificate.raise_if_failed().checks[-1].name == "live"
+    assert "live" in [check.name for check in certificate.raise_if_failed().checks]
 
 
 def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None:

@@ -66,7 +66,10 @@ def test_certificate_passed_every_check(exported: Exported) -> None:
     assert certificate.passed
     # One fixed number of rows leaves nothing to compare between batches.
     batch = [] if exported.source.batch else ["batch"]
-    assert [check.name for check in certificate.checks] == ["replay", *batch, "reset", "live"]
+    action = exported.bundle.signature.action
+    logits = ["logits"] if action is not None and action.kind != "continuous" else []
+    names = [check.name for check in certificate.checks]
+    assert names == ["replay", *batch, "reset", "live", *logits]
     assert exported.bundle.manifest["waivers"] == []
 
 

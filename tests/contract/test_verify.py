@@ -29,7 +29,7 @@ def test_module_of_another_width_is_refused(export_once: ExportOnce) -> None:
 
 def test_module_with_another_number_of_actions_fails(export_once: ExportOnce) -> None:
     text = verdict(export_once("mlp").folder, nn.Linear(6, 2))
-    assert text.startswith("[RW300] live: actions.shape at step 0")
+    assert text.startswith("[RW300] live: actions.shape[1] at step 0: expected 2, got 3")
 
 
 def test_module_without_the_memory_is_refused(export_once: ExportOnce) -> None:
@@ -79,5 +79,5 @@ def test_progress_names_every_stage(export_once: ExportOnce) -> None:
     rw.verify(exported.folder, against=exported.case.make().module, progress=said.append)
     assert said == [
         "replaying the trace", "comparing batches", "comparing resets",
-        "stepping beside the live module",
+        "stepping beside the live module", "looking at what each port is for",
     ]  # fmt: skip

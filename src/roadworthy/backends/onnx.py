@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -34,6 +35,7 @@ class OnnxBackend:
     opset: int = 20
     ir_version: int = 10
     filename: str = POLICY
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -46,12 +48,13 @@ class OnnxBackend:
                 )
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
-        model = _converted(program.graph, self.opset)
+        model = _converted(program.graph, self.opset, self.translations)
         _name_ports(model, program.signature)
         if program.substep is not None:
-            between = _converted(program.substep, self.opset)
+            between = _converted(program.substep, self.opset, self.translations)
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
+        known = places(model)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.ir_version
@@ -59,14 +62,14 @@ class OnnxBackend:
             program.signature.to_json(), allow_nan=False
         )
         proto = ir.to_proto(model)
-        self._check(proto, program.signature)
+        self._check(proto, program.signature, known)
         data = proto.SerializeToString(deterministic=True)
-        _refuse_unloadable(data)
+        _refuse_unloadable(data, known)
         path = folder / self.filename
         path.write_bytes(data)
         return [path]
 
-    def _check(self, proto: onnx.ModelProto, signature: Signature) -> None:
+    def _check(self, proto: onnx.ModelProto, signature: Signature, known: list[Place]) -> None:
         opsets = {entry.domain: entry.version for entry in proto.opset_import}
         if opsets.get("") != self.opset or proto.ir_version != self.ir_version:
             raise ExportError(
@@ -79,22 +82,29 @@ class OnnxBackend:
         try:
             onnx.checker.check_model(proto, full_check=True)
         except Exception as error:  # checker errors share no narrower base
-            raise ExportError(f"onnx.checker refuses the model: {error}") from error
+            raise runtime_failure(f"onnx.checker: {error}", known) from error
         _refuse_other_shapes(proto, signature)
 
 
 BACKEND = OnnxBackend
 
 
-def _converted(graph: torch.export.ExportedProgram, opset: int) -> ir.Model:
+def _converted(
+    graph: torch.export.ExportedProgram,
+    opset: int,
+    translations: Mapping[Any, Callable[..., Any]],
+) -> ir.Model:
     try:
         with quiet():
             exported = torch.onnx.export(
-                _prepared(graph, opset), dynamo=True, opset_version=opset, verbose=False
+                _prepared(graph, opset),
+                dynamo=True,
+                opset_version=opset,
+                custom_translation_table=dict(translations),
+                verbose=False,
             )
     except Exception as error:  # torch.onnx raises what it likes
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ExportError(f"torch.onnx cannot write the graph: {first}", code="RW105") from error
+        raise conversion_failure(error) from error
     assert exported is not None
     return exported.model
 
@@ -179,15 +189,11 @@ def _symbolic(value: ir.Value, port: Port | Memory) -> ir.Shape:
     return ir.Shape(named)
 
 
-def _refuse_unloadable(data: bytes) -> None:
+def _refuse_unloadable(data: bytes, known: list[Place]) -> None:
     try:
         OnnxEngine(data)
     except BundleError as error:
-        raise ExportError(
-            f"what was written does not load: {error.findings[0].what}",
-            code="RW106",
-            hint="an operator that onnxruntime lacks for this dtype can often be had in float32",
-        ) from error
+        raise runtime_failure(error.findings[0].what, known) from error
 
 
 def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:

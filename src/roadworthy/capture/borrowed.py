@@ -15,7 +15,8 @@ from roadworthy.errors import UsageError
 @contextmanager
 def borrowed(source: Source) -> Iterator[None]:
     """The module and its normalisers on the CPU and in evaluation mode, until the block ends."""
-    modules = [source.module, *_modules(source)]
+    original = [] if source.rewritten is None else [source.rewritten.module]
+    modules = [source.module, *original, *_modules(source)]
     _refuse_lazy(source.module)
     with preserved(*modules), one_thread():
         for module in modules:

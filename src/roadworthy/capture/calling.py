@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 
-from roadworthy.capture.source import Source, forward_parameters
+from roadworthy.capture.source import Source, forward_parameters, takes_any_name
 from roadworthy.errors import UsageError
 
 Style = Literal["by_name", "one_argument", "one_mapping"]
@@ -36,6 +36,8 @@ def calling(source: Source, memory_arguments: Sequence[str]) -> Calling:
     """The way to call `source.module` with its example, or a question to the user."""
     parameters = forward_parameters(source.module)
     names = [n for n in source.example if n not in source.masks or n in parameters]
+    if takes_any_name(source.module):
+        return Calling(tuple(names), "by_name")
     unknown = [name for name in memory_arguments if name not in parameters]
     if unknown:
         raise UsageError(

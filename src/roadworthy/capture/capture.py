@@ -6,28 +6,59 @@ import torch
 
 from roadworthy.capture.borrowed import borrowed
 from roadworthy.capture.failures import capture_failure
+from roadworthy.capture.memory import Tensors
 from roadworthy.capture.recipe import recipe
 from roadworthy.capture.source import Source
 from roadworthy.capture.study import Study
+from roadworthy.capture.traceable import traceable
+from roadworthy.errors import ExportError
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 
 
 def capture(source: Source) -> Program:
     """The program of `source`; its module comes back as it was."""
     with borrowed(source):
         study = Study(source)
+        inputs = study.sized({})
+        graph = _graph(study, inputs)
+        _refuse_frozen_example(graph, _graph(study, _others(inputs)), source)
         return Program(
             signature=study.signature,
-            graph=_graph(study),
+            graph=graph,
             recipe=recipe(source, study.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
         )
 
 
-def _graph(study: Study) -> torch.export.ExportedProgram:
+def _others(inputs: Tensors) -> Tensors:
+    """The example with other values of the same kind."""
+    return {
+        name: value * 0.5 + 0.25 if value.is_floating_point() else value.clone().flip(0)
+        for name, value in inputs.items()
+    }
+
+
+def _refuse_frozen_example(
+    one: torch.export.ExportedProgram, other: torch.export.ExportedProgram, source: Source
+) -> None:
+    """Two captures from different example values must be the same graph."""
+    same = one.graph_module.code == other.graph_module.code and all(
+        torch.equal(value, other.constants[name])
+        for name, value in one.constants.items()
+        if isinstance(value, torch.Tensor)
+    )
+    if not same:
+        raise ExportError(
+            "another example gives another graph: the values of the example became part of it",
+            code="RW125",
+            where=type(source.module).__name__,
+            hint="compute from the input with torch alone; look for NumPy, .data and .tolist()",
+        )
+
+
+def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
     symbols = {name: torch.export.Dim(name, min=1) for name in study.symbols}
-    inputs, memory = study.sized({}), study.fresh_memory({})
+    memory = study.fresh_memory({})
     declared = [port.shape for port in study.signature.inputs]
     declared += [each.shape for each in study.signature.memory]
     shapes = tuple(
@@ -38,11 +69,8 @@ def _graph(study: Study) -> torch.export.ExportedProgram:
         *(inputs[name] for name in study.composed.input_names),
         *(memory[name] for name in study.composed.memory_names),
     )
-    # The fast path of multi-head attention is one opaque operator that ONNX does not have.
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), quiet():
+        with traceable():
             return torch.export.export(
                 study.step,
                 arguments,
@@ -53,6 +81,5 @@ def _graph(study: Study) -> torch.export.ExportedProgram:
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
     except Exception as error:  # torch.export raises what it likes, user errors included
-        raise capture_failure(error, type(study.source.module).__name__) from error
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+        module = study.source.module
+        raise capture_failure(error, type(module).__name__, module) from error

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
+from torch.distributions import Distribution
 
 from roadworthy.capture import transforms
 from roadworthy.capture.calling import Calling
 from roadworthy.capture.memory import Slot, Tensors, attributes, inserted
 from roadworthy.capture.source import Source
 from roadworthy.errors import ExportError, UsageError
+from roadworthy.lines import return_line
 from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
@@ -144,10 +146,13 @@ def named_outputs(result: Any, source: Source) -> Tensors:
     where = type(source.module).__name__
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
-            raise UsageError(
+            raise ExportError(
                 f"forward returns a {type(tensor).__name__}, expected tensors",
-                where=where,
-                hint="return the mean of a distribution, not the distribution",
+                code="RW190",
+                where=return_line(type(source.module).forward) or where,
+                hint="return its mean: distribution.mean"
+                if isinstance(tensor, Distribution)
+                else "return a tensor with a row for each row of the input, or leave it out",
             )
     wanted = source.outputs if source.outputs is not None else names
     if wanted is None and len(tensors) > 1:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
+from roadworthy.capture.capture_rules import CAPTURE_RULES, READ_SIZES
+from roadworthy.capture.rules import explanation
+from roadworthy.capture.run_rules import RUN_RULES
 from roadworthy.capture.source import Source
 from roadworthy.errors import BatchSpecialised, ExportError, RoadworthyError
-
-_OWN = Path(__file__).resolve().parent.parent
-_TORCH = Path(torch.__file__).resolve().parent
-_SPECIALISED = re.compile(r"specialized it to be a constant \((\d+)\)")
-_GUARD = re.compile(r"Not all values of (\w+) .* satisfy the generated guard ([^\n]+)")
-_NUMBER = re.compile(r"\.item\(|\.tolist\(|float\(|int\(|bool\(")
-_READ_SIZES = (
-    "replace constants such as view(3, -1) or zeros(3, …) by obs.shape[0], "
-    "or fix the size on purpose: Source(…, batch=1)"
-)
-_CALL_SITE = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
+from roadworthy.lines import quoted_line, user_line
 
 
 @contextmanager
@@ -36,60 +26,37 @@ def explained(source: Source, rows: int | None = None) -> Iterator[None]:
     except RoadworthyError:
         raise
     except Exception as error:
-        if rows is not None:
-            raise BatchSpecialised(
-                f"forward runs on the example, but with {rows} rows it raised "
-                f"{type(error).__name__}: {_first_line(error)}",
-                where=user_line(error) or type(source.module).__name__,
-                hint=f"the example's first axis must be the batch axis; {_READ_SIZES}",
-            ) from error
-        raise ExportError(
-            f"forward raised {type(error).__name__}: {_first_line(error)}",
-            code="RW102",
-            where=user_line(error) or type(source.module).__name__,
-            hint="run the module on the example; its first axis is the batch, of any size",
-        ) from error
+        raise _run_failure(error, source, rows) from error
 
 
-def capture_failure(error: Exception, name: str) -> ExportError:
-    """The finding for what torch.export raised about the module or environment called `name`."""
-    text = str(error)
-    where = user_line(error) or _quoted_line(text) or name
-    if match := _SPECIALISED.search(text):
+def _run_failure(error: Exception, source: Source, rows: int | None) -> ExportError:
+    where = user_line(error) or type(source.module).__name__
+    known = explanation(RUN_RULES, str(error), where, classes_of(source.module))
+    if known is not None:
+        return known
+    raised = f"{type(error).__name__}: {_first_line(error)}"
+    if rows is not None:
         return BatchSpecialised(
-            f"the module works for one batch size only: it was traced with {match[1]} rows "
-            f"and fixed that number",
+            f"forward runs on the example, but with {rows} rows it raised {raised}",
             where=where,
-            hint=_READ_SIZES,
-        )
-    if match := _GUARD.search(text):
-        return BatchSpecialised(
-            f"the module treats some sizes of {match[1]!r} differently: {match[2]}",
-            where=where,
-            hint="branch on no size, or fix it on purpose: Source(…, batch=1)",
-        )
-    if "data-dependent" in text and _NUMBER.search(where):
-        return ExportError(
-            "the value of a tensor is read as a Python number; a graph would freeze it",
-            code="RW103",
-            where=where,
-            hint="stay with tensors: drop .item(), float(), int() and bool()",
-        )
-    if "data-dependent" in text:
-        return ExportError(
-            "the code branches on the value of a tensor; a graph would freeze one side",
-            code="RW103",
-            where=where,
-            hint="compute both sides and choose: torch.where(condition, a, b)",
-        )
-    if ".numpy()" in text or "data pointer" in text:
-        return ExportError(
-            "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-            code="RW103",
-            where=where,
-            hint="write the line with torch operations",
+            hint=f"the example's first axis must be the batch axis; {READ_SIZES}",
         )
     return ExportError(
+        f"forward raised {raised}",
+        code="RW102",
+        where=where,
+        hint="run the module on the example; its first axis is the batch, of any size",
+    )
+
+
+def capture_failure(
+    error: Exception, name: str, module: torch.nn.Module | None = None
+) -> ExportError:
+    """The finding for what torch.export raised about the module or environment called `name`."""
+    text = str(error)
+    where = user_line(error) or quoted_line(text) or name
+    classes = [] if module is None else classes_of(module)
+    return explanation(CAPTURE_RULES, text, where, classes) or ExportError(
         f"torch.export cannot capture it: {_first_line(error)}",
         code="RW104",
         where=where,
@@ -97,23 +64,9 @@ def capture_failure(error: Exception, name: str) -> ExportError:
     )
 
 
-def user_line(error: BaseException) -> str:
-    """`file.py:12 (code)`: the deepest line of the traceback that is neither ours nor torch's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed(frames):
-        place = Path(frame.filename).resolve()
-        if _OWN not in place.parents and _TORCH not in place.parents and place.is_file():
-            return f"{place.name}:{frame.lineno} ({frame.line})"
-    return ""
-
-
-def _quoted_line(text: str) -> str:
-    """The last call site that torch quotes in a message."""
-    for file, line, code in reversed(_CALL_SITE.findall(text)):
-        place = Path(file)
-        if _OWN not in place.parents and _TORCH not in place.parents:
-            return f"{place.name}:{line} ({code.strip()})"
-    return ""
+def classes_of(module: torch.nn.Module) -> list[type]:
+    """The classes of a module and of all below it, each once."""
+    return list(dict.fromkeys(type(each) for each in module.modules()))
 
 
 def _first_line(error: BaseException) -> str:

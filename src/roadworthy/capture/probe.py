@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from roadworthy.capture.compose import Composed, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.lines import current_line
 
 # Two policies that agree to this are the same; hidden state and randomness move far more.
 CLOSE = 1e-4
@@ -96,7 +98,7 @@ def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
     """An error if the same inputs give different outputs."""
     results = []
     for seed in (1, 1, 2):
-        with preserved(step.composed.module):
+        with preserved(step.composed.module, step.composed.normalizers):
             torch.manual_seed(seed)
             np.random.seed(seed)  # modules that draw use the global generator
             random.seed(seed)
@@ -108,25 +110,45 @@ def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
             code="RW111",
-            where=type(step.composed.module).__name__,
+            where=_random_line(step, inputs, memory) or type(step.composed.module).__name__,
             hint="return the mean or the mode of the distribution instead of a sample",
         )
 
 
+class _FirstDraw(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the line at which a random number is first drawn."""
+
+    line = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags and not self.line:
+            self.line = current_line()
+        return func(*args, **(kwargs or {}))
+
+
+def _random_line(step: PureStep, inputs: Tensors, memory: Tensors) -> str:
+    draws = _FirstDraw()  # type: ignore[no-untyped-call]
+    with preserved(step.composed.module), draws:
+        run(step, inputs, memory)
+    return draws.line
+
+
 def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
     """An error if an earlier step changes what a later step returns by a way we do not see."""
-    module = step.composed.module
+    module, normalizers = step.composed.module, step.composed.normalizers
     other = {n: t + 1 if t.is_floating_point() else t.clone() for n, t in inputs.items()}
-    with preserved(module):
-        before = values(module)
+    with preserved(module, normalizers):
+        before, learned = values(module), values(normalizers)
         native(step.composed, other, memory)
         touched = changed(before, values(module))
+        learning = changed(learned, values(normalizers))
         later = native(step.composed, inputs, memory)
-    with preserved(module):
+    with preserved(module, normalizers):
         first = native(step.composed, inputs, memory)
     if _close(tuple(later.values()), tuple(first.values())):
         return
     found = [_hidden(module, path, before.get(path)) for path in touched]
+    found += [_learning(path) for path in learning]
     raise ExportError(findings=found) if found else _unseen(module)
 
 
@@ -158,6 +180,15 @@ def _hidden(module: torch.nn.Module, path: str, value: Any) -> Finding:
         where=f"{type(module).__name__}.{path}",
         what="changes at every call, and the next output depends on it",
         hint=declare if in_tensor else f"keep it in a tensor with a batch axis, then {declare}",
+    )
+
+
+def _learning(path: str) -> Finding:
+    return Finding(
+        code="RW112",
+        where=f"normalizer.{path.partition('.')[2]}",
+        what="the normaliser goes on learning: its statistics change at every call",
+        hint="freeze the statistics: update them in training mode only",
     )
 
 

@@ -32,6 +32,7 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
         },
         "action": [step.to_json() for step in source.steps],
         "batch": source.batch,
+        **({} if source.rewritten is None else {"rewritten": source.rewritten.again}),
     }
 
 

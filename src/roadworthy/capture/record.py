@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from roadworthy.capture.compose import Composed
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.source import Attribute, Source
-from roadworthy.errors import UsageError
+from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
@@ -39,6 +39,8 @@ class Original:
     """
 
     def __init__(self, source: Source, signature: Signature, rows: int) -> None:
+        if source.rewritten is not None:
+            source = dataclasses.replace(source, module=source.rewritten.module, rewritten=None)
         slots = tuple(_slot(source, signature, name) for name in source.memory)
         arguments = [slot.name for slot in slots if slot.path is None]
         self._composed = Composed(source, calling(source, arguments), slots)
@@ -55,6 +57,11 @@ class Original:
 
     def reset(self, mask: Array | None = None) -> None:
         """Memory back to its initial value, in all rows or in some."""
+        begin = getattr(self._composed.module, "begin", None)
+        if begin is not None:
+            begin(
+                torch.ones(self.rows, dtype=torch.bool) if mask is None else torch.as_tensor(mask)
+            )
         if mask is None or mask.all():
             self._reset_all()
             return
@@ -140,7 +147,7 @@ class ModuleSubject:
         with borrowed(self.source):
             yield Original(self.source, signature, rows)
 
-    def undecided(self) -> ModuleSubject | None:
+    def before_choice(self) -> ModuleSubject | None:
         """The module before it chooses among actions: it gives logits; None if it never does."""
         if not any(isinstance(step, (Argmax, MultiDiscrete)) for step in self.source.steps):
             return None
@@ -149,6 +156,31 @@ class ModuleSubject:
             lambda step: not isinstance(step, (Argmax, MultiDiscrete)), self.source.steps
         )
         return ModuleSubject(dataclasses.replace(self.source, action=tuple(steps)))
+
+    def remarks(self, signature: Signature) -> tuple[Finding, ...]:
+        """What is exported right, and may still not be meant."""
+        from roadworthy.capture.remarks import remarks  # reads sources, as this module does
+
+        return tuple(remarks(self.source, signature))
+
+    def undecided(self, signature: Signature, model: bytes) -> tuple[Any, Subject] | None:
+        """The artifact and the original as they are before they choose, if they choose."""
+        from roadworthy.capture.undecided import undecided  # needs onnx
+
+        behind = undecided(self.source, signature, model)
+        return None if behind is None else (behind, ModuleSubject(behind.source))
+
+    def suspects(self, recipe: Mapping[str, Any]) -> Iterator[Any]:
+        """The original with one mistake in it, one mistake after another."""
+        from roadworthy.capture.suspects import suspects  # steps originals itself
+
+        return suspects(self.source, recipe)
+
+    def absent_weights(self, model: bytes) -> tuple[list[str], int]:
+        """The weights whose values are not in the file `model`, and how many there are."""
+        from roadworthy.capture.fingerprint import absent_weights  # only when something failed
+
+        return absent_weights(self.source.module, model)
 
 
 def record(subject: Subject, signature: Signature, *, seed: int) -> Trace:

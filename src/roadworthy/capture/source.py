@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.errors import UsageError
+from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.layout import Layout, layout_of, ports_of, unpack
 from roadworthy.spec.port import About
+from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
 
 
@@ -30,6 +31,20 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Rewriting:
+    """What a module was rewritten from: the truth that an artifact is compared with.
+
+    `module` has the same arguments and results. It may have `begin(rows)`, which is told which
+    rows start anew at the next step. `again` is the line that makes the source once more.
+    `caveats` are said beside a certificate that failed.
+    """
+
+    module: torch.nn.Module
+    again: str
+    caveats: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """A module to export.
 
@@ -43,6 +58,8 @@ class Source:
     about       port name → description, unit, element names, limits
     dynamic     port name → {axis: name} for sizes that vary besides the batch
     batch       None: any number of rows; a number: that one only
+    meaning     what the first output means to an environment, where `action` does not say it
+    rewritten   what `module` is a rewriting of, where an adapter made it
     """
 
     module: torch.nn.Module
@@ -57,6 +74,8 @@ class Source:
     period_s: float | None = field(default=None, kw_only=True)
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict, kw_only=True)
     batch: int | None = field(default=None, kw_only=True)
+    meaning: Action | None = field(default=None, kw_only=True)
+    rewritten: Rewriting | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "module", _unwrapped(self.module))
@@ -138,6 +157,12 @@ def forward_parameters(module: torch.nn.Module) -> list[str]:
     return [each.name for each in signature.parameters.values() if each.kind not in starred]
 
 
+def takes_any_name(module: torch.nn.Module) -> bool:
+    """Whether `forward` is `forward(**ports)`: every port by its name, whatever that is."""
+    kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
+    return kinds == [inspect.Parameter.VAR_KEYWORD]
+
+
 def _unwrapped(module: Any) -> Any:
     """The module itself, without the wrappers that only training needs."""
     if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
@@ -154,7 +179,8 @@ def _unwrapped(module: Any) -> Any:
 
 def _tensor(name: str, value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
-        return value.detach().to("cpu", copy=True)
+        # As a runtime hands it over: in one piece, whatever view the example is.
+        return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, (np.ndarray, np.generic)):
         return torch.as_tensor(np.array(value))
     raise UsageError(

@@ -169,7 +169,8 @@ class Study:
                 remembered.memory_port(name, self.memory_rows[name], self.memory_axes[name])
                 for name in self.composed.memory_names
             ),
-            action=_action(self.step.outputs[0], self.source.steps, self._choices()),
+            action=_action(self.step.outputs[0], self.source.steps, self._choices())
+            or self.source.meaning,
             period_s=self.source.period_s,
         )
 

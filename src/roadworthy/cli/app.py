@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import roadworthy
-from roadworthy.cli import bench, demo, export, inspect, play, verify
+from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, verify
 from roadworthy.cli.console import print_findings
 from roadworthy.errors import CertificateFailed, RoadworthyError, UsageError
 
@@ -58,6 +58,8 @@ _VERBS: dict[str, Callable[..., None]] = {
     "run": play.run,
     "inspect": inspect.inspect,
     "bench": bench.bench,
+    "doctor": doctor.doctor,
+    "explain": explain.explain,
     "demo": demo.demo,
 }
 for _name, _verb in _VERBS.items():

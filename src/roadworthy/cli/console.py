@@ -32,11 +32,14 @@ def print_findings(findings: Sequence[Finding], *, stderr: bool = True) -> None:
     """Each finding: code and place, what is wrong, and below it what to do."""
     console = Console(stderr=stderr, highlight=False)
     for finding in findings:
-        place = f"{finding.where}: " if finding.where else ""
-        head = Text.assemble((finding.code, _COLOURS[finding.severity]), " ", place, finding.what)
-        console.print(head)
-        if finding.hint:
-            console.print(Text.assemble(("  → ", "green"), finding.hint))
+        console.print(*finding_lines(finding), sep="\n")
+
+
+def finding_lines(finding: Finding) -> list[Text]:
+    """The finding, and below it what to do."""
+    place = f"{finding.where}: " if finding.where else ""
+    head = Text.assemble((finding.code, _COLOURS[finding.severity]), " ", place, finding.what)
+    return [head, *([Text.assemble(("  → ", "green"), finding.hint)] if finding.hint else [])]
 
 
 @contextmanager

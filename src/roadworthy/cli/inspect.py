@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import operators
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -20,6 +21,8 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.graph import graph_lines
+from roadworthy.cli.targets import resolve
+from roadworthy.cli.values import node_values, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import load
@@ -37,6 +40,16 @@ def inspect(
     trust: Annotated[
         bool, typer.Option("--trust", help="Open a file that is code: torch_export.")
     ] = False,
+    values: Annotated[
+        bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
+    ] = False,
+    against: Annotated[
+        str | None, typer.Option(help="With --values: PyTorch's values beside, from file.py:name.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="With --values: seed of the inputs.")] = 0,
+    operators_only: Annotated[
+        bool, typer.Option("--operators", help="The opset that each operator needs, and dtypes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
@@ -46,7 +59,16 @@ def inspect(
     roadworthy inspect walker --graph
 
     roadworthy inspect walker/policy.onnx --json
+
+    roadworthy inspect walker --values --against my_policy.py:actor
     """
+    if values:
+        rows = node_values(path, resolve(against) if against else None, seed)
+        if as_json:
+            print_json({"values": rows})
+        else:
+            out().print(values_table(rows, compared=against is not None))
+        return
     bundle = Bundle.open(path) if path.is_dir() else None
     if graph:
         lines = graph_lines(path, bundle, target, trust=trust)
@@ -58,7 +80,13 @@ def inspect(
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
     signature = bundle.signature if bundle else _lone_signature(path)
     model = files.get(bundle.targets.get("onnx", "") if bundle else path.name, b"")
-    operators = _operators(model)
+    if operators_only:
+        if as_json:
+            print_json(operators.described(model))
+        else:
+            operators.show(model)
+        return
+    counts = _operators(model)
     certificate = (
         Certificate.from_bytes(bundle.files[CERTIFICATE])
         if bundle and CERTIFICATE in bundle.files
@@ -70,7 +98,7 @@ def inspect(
         print_json(
             {
                 "signature": signature.to_json(),
-                "operators": operators,
+                "operators": counts,
                 "files": {n: {"bytes": len(files[n]), "sha256": sums[n]} for n in files},
                 "certificate": certificate.to_json() if certificate else None,
                 **facts,
@@ -86,7 +114,7 @@ def inspect(
         listed.add_row(name, size_text(len(data)), sums[name][:12])
     console.print(listed, "")
     if model and not is_archive(model):
-        counted = " ".join(f"{op}×{count}" for op, count in operators.items())
+        counted = " ".join(f"{op}×{count}" for op, count in counts.items())
         console.print("operators  " + (counted or "pip install onnx to list them"), markup=False)
     for key, value in _flat(facts):
         console.print(f"{key:<10} {value}", markup=False)

@@ -32,7 +32,7 @@ def run(
 
     roadworthy run walker --env my_env.py:make_env --episodes 20
     """
-    policy = load(path)
+    policy = load(path, seed=max(seed, 0))
     played = stage([World(environment(env)).make()], policy.signature)
     returns, lengths = [], []
     with working(silent=as_json) as progress:

@@ -10,6 +10,7 @@ import torch
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.substitute import Read, Substitution, regions
+from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.source import (
@@ -19,7 +20,6 @@ from roadworthy.environment.source import (
     Half,
     results,
 )
-from roadworthy.quiet import quiet
 from roadworthy.spec.port import BATCH
 
 
@@ -133,7 +133,7 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
     with preserved(*source.roots.values()), torch.inference_mode(mode=False):
         arguments = tuple(read().detach().clone() for read in source.ports.values())
         try:
-            with torch.no_grad(), quiet():
+            with traceable():
                 graph = torch.export.export(
                     step,
                     arguments,

@@ -128,7 +128,7 @@ def _dtype_hint(port: Port, array: Array) -> str:
 
 def _name_findings(signature: Signature, inputs: Mapping[str, Any]) -> list[Finding]:
     known = [port.name for port in signature.inputs]
-    missing = [name for name in known if name not in inputs]
+    missing = [port.name for port in signature.observed if port.name not in inputs]
     findings = []
     for name in inputs:
         if name not in known:

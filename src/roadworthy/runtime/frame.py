@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from roadworthy.runtime.engine import Engine
-from roadworthy.spec.port import BATCH, Array, Port
+from roadworthy.spec.port import BATCH, Array, Memory, Port
 from roadworthy.spec.signature import Signature
 
 
@@ -32,7 +32,10 @@ class State:
     def reset(self, mask: Array | None = None) -> None:
         if mask is None or mask.all():
             self.ticks[...] = 0
-        for memory in self.memory:
+        self.forget(self.memory, mask)
+
+    def forget(self, memories: Iterable[Memory], mask: Array | None = None) -> None:
+        for memory in memories:
             current, fresh = self.sides[self.turn][memory.name], memory.fresh(self.rows)
             rows = ... if mask is None else memory.rows(mask)
             current[rows] = fresh[rows]

@@ -20,33 +20,43 @@ def load(
     engine: str | None = None,
     trust: bool = False,
     threads: int = 1,
+    seed: int | None = None,
 ) -> Policy:
     """The policy in a bundle folder, or in a lone file of one that Roadworthy wrote.
 
     Every file of a bundle is compared with its SHA-256 before anything parses it; a lone file
     has no such proof. `engine` chooses the target to run: `onnx` unless said otherwise. The
-    others are code, and are opened only with `trust=True`.
+    others are code, and are opened only with `trust=True`. `seed` is for policies that draw
+    noise; without it each load draws anew.
     """
     place = Path(path)
     if engine is not None:
         engines.refuse_unknown(engine)
     if place.is_dir():
-        return from_bundle(Bundle.open(place), engine=engine, trust=trust, threads=threads)
+        bundle = Bundle.open(place)
+        return from_bundle(bundle, engine=engine, trust=trust, threads=threads, seed=seed)
     if not place.is_file():
         siblings = [each.name for each in place.parent.glob("*")] if place.parent.is_dir() else []
         raise BundleError(f"{place} does not exist", hint=did_you_mean(place.name, siblings))
     data = place.read_bytes()
     if data.startswith(b"PK"):  # every .pt2 is a zip, and no .onnx begins like one
-        return _from_archive(data, str(place), engine=engine, trust=trust, threads=threads)
+        opened = _from_archive(data, str(place), engine=engine, trust=trust, threads=threads)
+        return Policy(*opened, seed=seed)
     engines.chosen(engine, ("onnx",), where=str(place))
-    return _from_onnx(data, place, threads=threads)
+    return Policy(*_from_onnx(data, place, threads=threads), seed=seed)
 
 
 def from_bundle(
-    bundle: Bundle, *, engine: str | None = None, trust: bool = False, threads: int = 1
+    bundle: Bundle,
+    *,
+    engine: str | None = None,
+    trust: bool = False,
+    threads: int = 1,
+    seed: int | None = None,
 ) -> Policy:
     """The policy of a bundle that is already open."""
-    return Policy(bundle.signature, engine_of(bundle, engine, trust=trust, threads=threads))
+    opened = engine_of(bundle, engine, trust=trust, threads=threads)
+    return Policy(bundle.signature, opened, seed=seed)
 
 
 def engine_of(
@@ -60,7 +70,7 @@ def engine_of(
     )
 
 
-def _from_onnx(data: bytes, place: Path, *, threads: int) -> Policy:
+def _from_onnx(data: bytes, place: Path, *, threads: int) -> tuple[Signature, Engine]:
     opened = OnnxEngine(data, threads=threads)
     try:
         text = opened.metadata.get(SIGNATURE_KEY)
@@ -71,19 +81,19 @@ def _from_onnx(data: bytes, place: Path, *, threads: int) -> Policy:
             where=str(place),
             hint="copy the file again from its source, or load the bundle folder",
         ) from error
-    return Policy(_carried(signature, str(place)), opened)
+    return _carried(signature, str(place)), opened
 
 
 def _from_archive(
     data: bytes, where: str, *, engine: str | None, trust: bool, threads: int
-) -> Policy:
+) -> tuple[Signature, Engine]:
     from roadworthy.runtime.archive import Archive  # only where there is one: robots start without
 
     archive = Archive(data, where=where)
     target = engines.chosen(engine or archive.target, (archive.target,), where=where)
     signature = _carried(archive.signature, where)
     opened = engines.opened(target, data, signature, where=where, trust=trust, threads=threads)
-    return Policy(signature, opened)
+    return signature, opened
 
 
 def _carried(signature: Signature | None, where: str) -> Signature:

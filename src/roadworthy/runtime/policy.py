@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from roadworthy.errors import PortMismatch, UsageError
+from roadworthy.errors import PortMismatch, UsageError, did_you_mean
 from roadworthy.runtime import feeds
 from roadworthy.runtime.engine import Engine
 from roadworthy.runtime.frame import Frame, State
+from roadworthy.runtime.noise import NoiseSource
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
@@ -21,7 +22,7 @@ MOST_FRAMES = 8
 class Policy:
     """A policy that runs on `engine`. Not for use from two threads at once: load it twice."""
 
-    def __init__(self, signature: Signature, engine: Engine) -> None:
+    def __init__(self, signature: Signature, engine: Engine, *, seed: int | None = None) -> None:
         self.signature = signature
         self._engine = engine
         self._state = State(signature, rows=signature.fixed_rows or 1)
@@ -29,13 +30,16 @@ class Policy:
         self._frames: dict[tuple[Any, ...], Frame] = {}
         self._frame: Frame | None = None
         self._noted: set[str] = set()
+        self._noise = NoiseSource(signature, seed)
 
     def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs for `inputs`; memory moves on by one step.
 
         Values have a batch axis, or all of them have none; what comes back is alike. The
-        arrays that come back are the caller's own.
+        arrays that come back are the caller's own. Noise that is left out is drawn.
         """
+        if self._noise.ports and isinstance(inputs, Mapping):
+            inputs = self._noise.added(inputs)
         frame = self._frame
         if frame is None or type(inputs) is not dict or not frame.load(inputs):
             frame = self._prepare(inputs)
@@ -45,7 +49,7 @@ class Policy:
 
     def act(self, obs: Any) -> Any:
         """The action for an observation: an array for one input, a mapping for several."""
-        ports = self.signature.inputs
+        ports = self.signature.observed
         if not isinstance(obs, Mapping):
             if len(ports) > 1:
                 names = ", ".join(repr(port.name) for port in ports)
@@ -57,8 +61,13 @@ class Policy:
         action = self.step(obs)[self.signature.action_output]
         return action if action.ndim else action[()]
 
-    def reset(self, mask: Any = None) -> None:
-        """Memory back to its initial value, in every row or in those where `mask` is true."""
+    def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
+        """Memory back to its initial value, in every row or in those where `mask` is true.
+
+        Noise goes on from where it is; `seed` starts it anew, in every row.
+        """
+        if seed is not None:
+            self._noise.restart(seed)
         if mask is None:
             self._state.reset()
             self._fresh = True
@@ -86,6 +95,20 @@ class Policy:
             )
         if known == self._state.rows:
             self._state.reset(rows)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Single memories back to their initial value: to see what each of them is for."""
+        unknown = [name for name in names if name not in self.memory]
+        if unknown:
+            raise UsageError(
+                f"there is no memory {unknown[0]!r}", hint=did_you_mean(unknown[0], self.memory)
+            )
+        self._state.forget([each for each in self.signature.memory if each.name in names])
+
+    @property
+    def seed(self) -> int | None:
+        """What the noise is drawn from: `load(path, seed=policy.seed)` draws the same again."""
+        return self._noise.seed
 
     @property
     def memory(self) -> dict[str, Array]:

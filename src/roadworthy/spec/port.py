@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ else:
     Array = np.ndarray
 
 Dim = int | str
+Noise = Literal["normal", "uniform"]
 Scalar = bool | int | float
 # A number, or nested tuples of numbers: what an array is in frozen, comparable, JSON-able form.
 Values = Scalar | tuple["Values", ...]
@@ -71,13 +72,18 @@ def leaves(values: Values) -> Iterator[Scalar]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a person may add to a port: meaning, unit, element names, limits."""
+    """What a person may add to a port: meaning, unit, element names, limits.
+
+    `noise` makes an input one that the runtime draws itself, row by row, where the caller does
+    not pass it: "normal" (mean 0, deviation 1) or "uniform" (from 0, below 1).
+    """
 
     description: str = ""
     unit: str = ""
     elements: Sequence[str] = ()
     low: Numbers = None
     high: Numbers = None
+    noise: Noise | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "elements", tuple(self.elements))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,18 @@ def _values(port: Port, rng: np.random.Generator, shape: tuple[int, ...]) -> Arr
     return _floats(port, rng, shape)
 
 
+def noise(port: Port, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Values for a noise port, as the runtime draws them."""
+    # NumPy has no generator of halves; rounding 1 - 2⁻²⁴ up to 1 would leave the interval.
+    exact: Any = np.float64 if port.dtype == "float64" else np.float32
+    if port.about.noise == "normal":
+        normal: Array = rng.standard_normal(shape, dtype=exact).astype(port.dtype)
+        return normal
+    below_one = np.nextafter(np.ones((), dtype=port.dtype), np.zeros((), dtype=port.dtype))
+    uniform: Array = rng.random(shape, dtype=exact).astype(port.dtype)
+    return np.minimum(uniform, below_one)
+
+
 def _flags(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     flags: Array = rng.random(shape) < 0.6
     if len(shape) > 2 and shape[-1] > 1:
@@ -71,6 +84,8 @@ def _integers(port: Port, rng: np.random.Generator, shape: tuple[int, ...]) -> A
 
 
 def _floats(port: Port, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    if port.about.noise is not None:
+        return noise(port, rng, shape)
     low, high = port.about.low, port.about.high
     values = rng.standard_normal(shape)
     extreme = rng.choice(EXTREMES, size=shape)

@@ -84,6 +84,11 @@ class Signature:
             raise UsageError(findings=problems)
 
     @property
+    def observed(self) -> tuple[Port, ...]:
+        """The inputs that a caller must pass: all but the noise, which the runtime draws."""
+        return tuple(port for port in self.inputs if not port.about.noise)
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """The symbolic dimensions, in the order in which the inputs name them."""
         dims = [dim for port in self.inputs for dim in port.shape if isinstance(dim, str)]
@@ -142,7 +147,8 @@ class Signature:
 def _remark(port: Port) -> str:
     about = port.about
     limits = "" if about.low is None and about.high is None else f"[{about.low}, {about.high}]"
-    return " ".join(part for part in (about.unit, limits, about.description) if part)
+    drawn = f"{about.noise} noise, drawn by the runtime" if about.noise else ""
+    return " ".join(part for part in (about.unit, limits, drawn, about.description) if part)
 
 
 def _problems(signature: Signature) -> Iterator[Finding]:
@@ -157,6 +163,7 @@ def _problems(signature: Signature) -> Iterator[Finding]:
         yield from _type_problems(port, known)
     for visible in (*signature.inputs, *signature.outputs):
         yield from _about_problems(visible)
+    yield from _noise_problems(signature)
     for memory in signature.memory:
         yield from _initial_problems(memory)
     names = [port.name for port in signature.outputs]
@@ -226,6 +233,25 @@ def _about_problems(port: Port) -> Iterator[Finding]:
                 code="RW023", where=port.name,
                 what=f"the {side} limit has shape {shape_of(limit)} for a row of {row}",
             )  # fmt: skip
+
+
+def _noise_problems(signature: Signature) -> Iterator[Finding]:
+    for port in (*signature.inputs, *signature.outputs):
+        if port.about.noise is None:
+            continue
+        if port.about.noise not in ("normal", "uniform"):
+            what = f"there is no noise {port.about.noise!r}; there is 'normal' and 'uniform'"
+        elif port in signature.outputs:
+            what = "an output cannot be noise"
+        elif not port.dtype.startswith("float"):
+            what = f"noise is of floats, not of {port.dtype}"
+        elif port.shape[:1] not in ((BATCH,), (signature.fixed_rows,)):
+            what = "noise needs the rows on its first axis"
+        else:
+            continue
+        yield Finding(code="RW023", where=port.name, what=what)
+    if signature.inputs and all(port.about.noise for port in signature.inputs):
+        yield Finding(code="RW020", what="a policy needs an input besides noise")
 
 
 def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:

@@ -129,7 +129,7 @@ class Certificate:
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
-        lines += [f"  {each}" for each in self.findings]
+        lines += [f"  {finding.severity}: {finding}" for finding in self.findings]
         return "\n".join(lines)
 
 

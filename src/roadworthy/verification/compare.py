@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from roadworthy.spec.port import Array
+from roadworthy.spec.signature import Signature
 
 # |artifact - original| ≤ atol + rtol · max|original of that step|, by the port's dtype. Whole
 # numbers and flags must be equal.
@@ -37,9 +39,13 @@ class Difference:
     expected: float
     got: float
     failures: int = 0
+    element: str = ""
 
     def __str__(self) -> str:
-        place = "".join(f"[{i}]" for i in self.index)
+        named = [str(each) for each in self.index]
+        if self.element:
+            named[-1] = self.element
+        place = "".join(f"[{each}]" for each in named)
         return (
             f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
             f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g})"
@@ -52,7 +58,9 @@ class Difference:
 class Comparison:
     """Collects differences over many steps: the worst of each port, and the first failure."""
 
-    def __init__(self) -> None:
+    def __init__(self, signature: Signature | None = None) -> None:
+        ports = (*signature.inputs, *signature.outputs) if signature else ()
+        self._elements = {port.name: port.about.elements for port in ports}
         self.worst: dict[str, Difference] = {}
         self.first_failure: Difference | None = None
         self.steps = 0
@@ -80,7 +88,7 @@ class Comparison:
         if truth.shape != value.shape or not truth.size:
             self._add_port(first, port, truth, value)
             return
-        gap, allowed = _gaps(truth, value)
+        gap, allowed = gaps(truth, value)
         excess = (gap - allowed).reshape(len(truth), -1).max(axis=1)
         worst = int(np.argmax(gap.reshape(len(truth), -1).max(axis=1)))
         failing = np.flatnonzero(excess > 0)
@@ -94,10 +102,11 @@ class Comparison:
             return
         if truth.size == 0:
             return
-        gap, allowed = _gaps(truth, value)
+        gap, allowed = gaps(truth, value)
         excess = gap - allowed
         worst = np.unravel_index(int(np.argmax(excess)), truth.shape)
-        difference = _difference(port, step, worst, truth, value, gap)
+        element = _element(self._elements.get(port, ()), worst)
+        difference = _difference(port, step, worst, truth, value, gap, element)
         known = self.worst.get(port)
         if known is None or difference.absolute > known.absolute:
             self.worst[port] = difference
@@ -118,7 +127,7 @@ class Comparison:
         )
 
 
-def _gaps(truth: Array, value: Array) -> tuple[Array, Array]:
+def gaps(truth: Array, value: Array) -> tuple[Array, Array]:
     """How far apart each element is, and how far it may be. NaN equals NaN and nothing else."""
     tolerance = Tolerance.of(truth.dtype)
     one, other = truth.astype(np.float64), value.astype(np.float64)
@@ -132,8 +141,18 @@ def _gaps(truth: Array, value: Array) -> tuple[Array, Array]:
     return gap, np.broadcast_to(tolerance.atol + tolerance.rtol * scale, gap.shape)
 
 
+def _element(names: Sequence[str], place: tuple[Any, ...]) -> str:
+    return names[int(place[-1])] if names and place else ""
+
+
 def _difference(
-    port: str, step: int, place: tuple[Any, ...], truth: Array, value: Array, gap: Array
+    port: str,
+    step: int,
+    place: tuple[Any, ...],
+    truth: Array,
+    value: Array,
+    gap: Array,
+    element: str,
 ) -> Difference:
     expected, got, absolute = float(truth[place]), float(value[place]), float(gap[place])
     size = abs(expected)
@@ -145,11 +164,18 @@ def _difference(
         index=tuple(int(i) for i in place),
         expected=expected,
         got=got,
+        element=element,
     )
 
 
 def _shape_difference(port: str, step: int, truth: Array, value: Array) -> Difference:
+    pairs = list(enumerate(zip(truth.shape, value.shape, strict=False)))
+    axes = [(axis, one, other) for axis, (one, other) in pairs if one != other]
+    # Of another number of axes only the number is said.
+    same_axes = axes and truth.ndim == value.ndim
+    axis, expected, got = axes[0] if same_axes else (None, truth.ndim, value.ndim)
     return Difference(
-        port=f"{port}.shape", absolute=float("inf"), relative=0.0, step=step, index=(),
-        expected=float(truth.ndim), got=float(value.ndim),
+        port=f"{port}.shape" if same_axes else f"{port}.ndim",
+        absolute=float("inf"), relative=0.0, step=step, index=() if axis is None else (axis,),
+        expected=float(expected), got=float(got),
     )  # fmt: skip

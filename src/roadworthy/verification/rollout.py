@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from roadworthy.errors import UsageError
+from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
@@ -75,13 +76,16 @@ def closed_loop(
             for first in range(0, world.episodes, theirs.rows):
                 progress(f"playing episodes {first + 1} to {first + theirs.rows}")
                 start = seed + first
-                originals.append(play(live, theirs, world, seed=start, follower=follower))
-                artifacts.append(play(policy, ours, world, seed=start))
+                # Both sides of a policy that draws are given the same noise.
+                noise = [NoiseSource(signature, start) for _ in range(2)]
+                played = play(live, theirs, world, seed=start, noise=noise[0], follower=follower)
+                originals.append(played)
+                artifacts.append(play(policy, ours, world, seed=start, noise=noise[1]))
     finally:
         theirs.close()
         ours.close()
     teacher = _teacher(originals, subject, signature, world)
-    return [teacher, _closed(originals, artifacts, world, seed=seed)]
+    return [teacher, _closed(originals, artifacts, signature, world, seed=seed)]
 
 
 def _stage(world: World, signature: Signature) -> Stage:
@@ -107,11 +111,17 @@ def _stage(world: World, signature: Signature) -> Stage:
 
 
 def play(
-    player: Player, on: Stage, world: World, *, seed: int, follower: Player | None = None
+    player: Player,
+    on: Stage,
+    world: World,
+    *,
+    seed: int,
+    noise: NoiseSource,
+    follower: Player | None = None,
 ) -> Play:
     """One episode of every row; `follower` sees the same inputs without being obeyed."""
     done = Play()
-    inputs = on.reset(seed)
+    inputs = noise.added(on.reset(seed))
     begins, playing = np.ones(on.rows, dtype=bool), np.ones(on.rows, dtype=bool)
     returns = np.zeros(on.rows)
     for _ in range(world.max_steps):
@@ -130,13 +140,13 @@ def play(
         playing = playing & ~scene.ended
         if not playing.any():
             break
-        inputs, begins = scene.inputs, scene.begins
+        inputs, begins = noise.added(scene.inputs), scene.begins
     done.returns = returns.tolist()
     return done
 
 
 def _teacher(plays: list[Play], subject: Any, signature: Signature, world: World) -> Check:
-    comparison = Comparison()
+    comparison = Comparison(signature)
     ties = step = 0
     for each in plays:
         expected, got = each.stacked("outputs"), each.stacked("followed")
@@ -150,9 +160,16 @@ def _teacher(plays: list[Play], subject: Any, signature: Signature, world: World
     return Check.of("teacher", claim, comparison, {"ties": ties})
 
 
-def _closed(originals: list[Play], artifacts: list[Play], world: World, *, seed: int) -> Check:
+def _closed(
+    originals: list[Play],
+    artifacts: list[Play],
+    signature: Signature,
+    world: World,
+    *,
+    seed: int,
+) -> Check:
     """Step by step where the two plays stay together, by their returns where they part."""
-    comparison = Comparison()
+    comparison = Comparison(signature)
     step = 0
     parted = False
     for theirs, ours in zip(originals, artifacts, strict=True):

@@ -29,7 +29,7 @@ def tied_steps(subject: Any, signature: Signature, play: Played, margin: float |
     expected = play.stacked("outputs")[signature.action_output]
     got = play.stacked("followed")[signature.action_output]
     nothing = np.zeros(expected.shape[:2], dtype=bool)
-    undecided = subject.undecided() if hasattr(subject, "undecided") else None
+    undecided = subject.before_choice() if hasattr(subject, "before_choice") else None
     if signature.action is None or undecided is None or np.array_equal(expected, got):
         return nothing
     logits = _logits(undecided, signature, play)

@@ -24,8 +24,9 @@ def refuse_misfit(signature: Signature, observation: Any, action: Any) -> None:
 
 def _observation_problems(signature: Signature, space: Any) -> Iterator[Finding]:
     named = getattr(space, "spaces", None)
+    observed = signature.observed
     if isinstance(named, dict):
-        for port in signature.inputs:
+        for port in observed:
             if port.name not in named:
                 yield Finding(
                     code="RW001", where=port.name,
@@ -34,14 +35,14 @@ def _observation_problems(signature: Signature, space: Any) -> Iterator[Finding]
             else:
                 yield from _shape_problem(port, named[port.name])
         return
-    if len(signature.inputs) > 1:
-        names = ", ".join(repr(port.name) for port in signature.inputs)
+    if len(observed) > 1:
+        names = ", ".join(repr(port.name) for port in observed)
         yield Finding(
             code="RW001", where="observation",
             what=f"the policy takes {names}, the environment gives one {type(space).__name__}",
         )  # fmt: skip
         return
-    yield from _shape_problem(signature.inputs[0], space)
+    yield from _shape_problem(observed[0], space)
 
 
 def _shape_problem(port: Port, space: Any) -> Iterator[Finding]:

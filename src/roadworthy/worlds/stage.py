@@ -59,7 +59,7 @@ class _Company:
         self._named = hasattr(envs[0].observation_space, "spaces")
         dims = dict.fromkeys(signature.symbols, self.rows)
         self._inputs = {
-            port.name: np.zeros(port.sizes(dims), port.dtype) for port in signature.inputs
+            port.name: np.zeros(port.sizes(dims), port.dtype) for port in signature.observed
         }
         self._playing = np.zeros(self.rows, dtype=bool)
 
@@ -105,7 +105,7 @@ class _Vector:
         self.rows = int(env.num_envs)
         self.action = signature.action_output
         self._env = env
-        self._ports = tuple((port.name, port.dtype) for port in signature.inputs)
+        self._ports = tuple((port.name, port.dtype) for port in signature.observed)
         self._table = np.asarray(_codes(signature))
         mode = getattr(env, "metadata", {}).get("autoreset_mode")
         self._same_step = "same" in str(mode).lower()

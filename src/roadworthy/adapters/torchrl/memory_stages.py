@@ -1,0 +1,234 @@
+"""Transforms that remember: buffers and flags become memory, and a reset is its initial value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from roadworthy.adapters.torchrl.piece import Apply, Builder, Made, Piece, Place, words
+from roadworthy.adapters.torchrl.stage import NestedKey
+
+
+class LastFrames(nn.Module):
+    """The last `count` frames side by side along an axis, the newest last."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, frame: Tensor, frames: Tensor) -> tuple[Tensor, Tensor]:
+        size = frame.shape[self.axis]
+        older = frames.narrow(self.axis, size, frames.shape[self.axis] - size)
+        moved = torch.cat([older, frame], self.axis)
+        return moved, moved.clone()
+
+
+class LastFramesOfOne(LastFrames):
+    """The same, where the first frame of an episode stands for all before it."""
+
+    def forward(  # type: ignore[override]
+        self, frame: Tensor, frames: Tensor, started: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        moved, _ = super().forward(frame, frames)
+        count = frames.shape[self.axis] // frame.shape[self.axis]
+        alone = torch.cat([frame] * count, self.axis)
+        known = started.reshape(-1, *[1] * (frame.ndim - 1))
+        seen = torch.where(known, moved, alone)
+        return seen, seen.clone(), torch.ones_like(started)
+
+
+class LargestOfFrames(nn.Module):
+    """The largest of the last frames, element by element; before the first they are zero."""
+
+    def forward(self, frame: Tensor, older: Tensor) -> tuple[Tensor, Tensor]:
+        frames = torch.cat([frame.unsqueeze(1), older], 1)
+        return frames.amax(1), frames[:, :-1].clone()
+
+
+class Counter(nn.Module):
+    def forward(self, count: Tensor) -> tuple[Tensor, Tensor]:
+        return count.clone(), count + 1
+
+
+class FirstStep(nn.Module):
+    def forward(self, first: Tensor) -> tuple[Tensor, Tensor]:
+        return first.clone(), torch.zeros_like(first)
+
+
+class Constant(nn.Module):
+    def forward(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        return value.clone(), value.clone()
+
+
+def cat_frames(place: Place) -> Iterator[Piece]:
+    transform = place.transform
+    where = [name for name in ("as_inverse", "future") if getattr(transform, name)]
+    if where or transform.mask_key is not None:
+        raise place.refused(
+            f"has {(where or ['mask_key'])[0]}, which works on samples of a replay buffer",
+            hint="leave it out of the transforms",
+        )
+
+    def make(key: NestedKey) -> Made:
+        frame = _frame(place, key, f"_cat_buffers_{key}", divided=(transform.dim, transform.N))
+        axis = frame.ndim + transform.dim
+        name = _name(place, key)
+        frames = torch.cat(
+            [frame.new_full(frame.shape, transform.padding_value)] * transform.N, axis
+        )
+        if transform.padding == "constant":
+            return LastFrames(axis), {name: frames}
+        return LastFramesOfOne(axis), {
+            name: torch.zeros_like(frames), f"{name}_started": torch.zeros(1, 1, dtype=torch.bool),
+        }  # fmt: skip
+
+    for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
+        yield Piece(reads=(key,), writes=(out_key,), make=partial(make, key))
+
+
+def time_max_pool(place: Place) -> Iterator[Piece]:
+    transform = place.transform
+
+    def make(key: NestedKey) -> Made:
+        frame = _frame(place, key, transform._buffer_name(key), stacked=True)
+        if transform.buffer_size == 1:
+            return Apply(torch.clone), {}
+        older = frame.new_zeros((1, transform.buffer_size - 1, *frame.shape[1:]))
+        return LargestOfFrames(), {_name(place, key): older}
+
+    for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
+        yield Piece(reads=(key,), writes=(out_key,), make=partial(make, key))
+
+
+def _frame(
+    place: Place,
+    key: NestedKey,
+    buffer: str,
+    *,
+    divided: tuple[int, int] | None = None,
+    stacked: bool = False,
+) -> Tensor:
+    """One row of zeros like what the transform reads under `key`."""
+    held = getattr(place.transform, buffer)
+    if not isinstance(held, nn.UninitializedBuffer):
+        # The transform has run, so its buffer has the very shape and dtype of the data.
+        shape = list(held.shape[1:] if stacked else held.shape)
+        if divided is not None:
+            dim, count = divided
+            shape[dim] //= count
+        return torch.zeros(1, *shape[place.batch_dims :], dtype=held.dtype)
+    parent = place.transform.parent
+    if parent is None or key not in parent.observation_spec.keys(True, True):
+        raise place.refused(
+            f"remembers {key!r}, whose shape is not known",
+            code="RW151",
+            hint="pass the environment, whose observation_spec says it",
+        )
+    spec = parent.observation_spec[key]
+    return torch.zeros(1, *spec.shape[place.batch_dims :], dtype=spec.dtype)
+
+
+def _by_reset_key(place: Place, leaf: str) -> list[NestedKey]:
+    """`leaf` beside every reset key of the environment."""
+    parent = place.transform.parent
+    if parent is None:
+        return [leaf]
+    above = [words(key)[:-1] for key in parent._filtered_reset_keys]
+    return [(*each, leaf) if each else leaf for each in above]
+
+
+def _flag_shape(place: Place, key: NestedKey) -> tuple[int, ...]:
+    """The shape of one row of what stands beside `done`."""
+    parent = place.transform.parent
+    if parent is None:
+        return (1,)
+    done = (*words(key)[:-1], "done")
+    shape = parent.full_done_spec[done if len(done) > 1 else "done"].shape
+    return tuple(shape[place.batch_dims :])
+
+
+def step_counter(place: Place) -> Iterator[Piece]:
+    for key in _by_reset_key(place, place.transform.step_count_key):
+        yield _remembered(place, key, Counter(), 0, torch.int64)
+
+
+def init_tracker(place: Place) -> Iterator[Piece]:
+    for key in _by_reset_key(place, place.transform.init_key):
+        yield _remembered(place, key, FirstStep(), True, torch.bool)
+
+
+def _remembered(
+    place: Place, key: NestedKey, module: nn.Module, start: float, dtype: torch.dtype
+) -> Piece:
+    def make() -> Made:
+        initial = torch.full((1, *_flag_shape(place, key)), start, dtype=dtype)
+        return module, {_name(place, key): initial}
+
+    return Piece(writes=(key,), make=make)
+
+
+def target_return(place: Place) -> Iterator[Piece]:
+    transform = place.transform
+
+    def make(key: NestedKey) -> Made:
+        if transform.mode != "constant":
+            raise place.refused(
+                "subtracts each reward from the target, and a deployed policy has no reward",
+                hint="TargetReturn(mode='constant'), or the target as an input of the policy",
+            )
+        return Constant(), {_name(place, key): torch.full((1, 1), float(transform.target_return))}
+
+    keys = transform.__dict__.get("_out_keys")
+    if keys is None and not place.in_environment:
+        keys = ["target_return"]
+    for key in keys if keys is not None else transform.out_keys:
+        yield Piece(writes=(key,), make=partial(make, key))
+
+
+def primer(place: Place) -> Iterator[Piece]:
+    transform = place.transform
+
+    def initial(key: NestedKey) -> Tensor:
+        if transform.random:
+            raise place.refused(
+                f"starts {key!r} at random", hint="random=False, or the value as an input"
+            )
+        value = transform.default_value
+        value = value if transform.single_default_value else value[key]
+        if callable(value):
+            raise place.refused(
+                f"starts {key!r} at what a function returns", hint="default_value=0.0, a number"
+            )
+        parent = transform.parent
+        if parent is not None and key in parent.observation_spec.keys(True, True):
+            raise place.refused(
+                f"replaces the first {key!r} of each episode, which the environment gives",
+                hint="give the primed value a key of its own",
+            )
+        spec = transform.primers[key]
+        shape = tuple(spec.shape)
+        # In a batch TorchRL gives the primers the axes of the batch, at the latest at a reset.
+        if tuple(transform.primers.shape[: place.batch_dims]) == place.batch_size:
+            shape = shape[place.batch_dims :]
+        return torch.full((1, *shape), float(value)).to(spec.dtype)
+
+    for key in transform.primers.keys(True, True):
+        yield Piece(writes=(key,), primed=partial(initial, key))
+
+
+def _name(place: Place, key: NestedKey) -> str:
+    return re.sub(r"\W", "_", "_".join((place.name.lower(), *words(key))))
+
+
+OBSERVATION: Mapping[str, Builder] = {
+    "CatFrames": cat_frames,
+    "InitTracker": init_tracker,
+    "StepCounter": step_counter,
+    "TargetReturn": target_return,
+    "TensorDictPrimer": primer,
+    "TimeMaxPool": time_max_pool,
+}

@@ -1,0 +1,162 @@
+"""What a transform does to one key: the smallest thing that can become a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.errors import ExportError
+
+Made = tuple[nn.Module, Mapping[str, Tensor]]
+Function = Callable[..., Any]
+
+
+class Apply(nn.Module):
+    """`function(*inputs, *constants)` as a stage: one tensor comes back, or a tuple of them."""
+
+    def __init__(self, function: Function, *constants: Tensor) -> None:
+        super().__init__()
+        self.function = function
+        self.count = len(constants)
+        for index, constant in enumerate(constants):
+            self.register_buffer(f"constant_{index}", constant.detach().clone())
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        constants = [getattr(self, f"constant_{index}") for index in range(self.count)]
+        result = self.function(*inputs, *constants)
+        return result if isinstance(result, tuple) else (result,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """What is read, what is written, and how; `make` is called only where it is needed.
+
+    removes  whether a key is gone afterwards
+    primed   the value of the written key at a reset, which the policy itself changes after that
+    """
+
+    reads: tuple[NestedKey, ...] = ()
+    writes: tuple[NestedKey, ...] = ()
+    make: Callable[[], Made] | None = None
+    removes: Callable[[NestedKey], bool] = lambda key: False
+    primed: Callable[[], Tensor] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Place:
+    """A private copy of a transform, and where it stands.
+
+    `batch_dims` counts the leading axes of the environment's own tensors that are its batch.
+    """
+
+    transform: Any
+    where: str
+    batch_size: tuple[int, ...]
+    in_environment: bool
+
+    @property
+    def batch_dims(self) -> int:
+        return len(self.batch_size)
+
+    @property
+    def name(self) -> str:
+        return type(self.transform).__name__
+
+    def refused(self, what: str, *, hint: str, code: str = "RW150") -> ExportError:
+        return ExportError(f"{self.name} {what}", code=code, where=self.where, hint=hint)
+
+    def row(self, value: Tensor) -> Tensor:
+        """The part of a constant that holds for one row of the batch."""
+        value = value.detach().cpu()
+        count = self.batch_dims
+        if not count:
+            return value
+        if value.ndim <= count or tuple(value.shape[:count]) != self.batch_size:
+            # Axes of size 1 in front meet the batch, or nothing.
+            while value.ndim and value.shape[0] == 1:
+                value = value[0]
+            return value
+        rows = value.reshape(-1, *value.shape[count:])
+        if not torch.equal(rows, rows[:1].expand_as(rows)):
+            raise self.refused(
+                f"holds other values for each of {len(rows)} environments",
+                hint="share them: reduce_batch_dims=True, or one environment without a batch",
+            )
+        return rows[0]
+
+    def dim(self, dim: int) -> int:
+        """A `dim` that TorchRL counts behind the batch, as one that says so by its sign."""
+        if dim >= 0 and not self.in_environment:
+            raise self.refused(
+                f"counts its dim {dim} from the front, and no environment says where a row starts",
+                hint="use a negative dim, or pass the environment",
+            )
+        return dim
+
+    def axis(self, tensor: Tensor, dim: int, *, added: int = 0) -> int:
+        """The axis of a batch-first tensor at `dim` of a row that gains `added` axes."""
+        axis = dim + 1 if dim >= 0 else tensor.ndim + added + dim
+        if not 1 <= axis < tensor.ndim + added:
+            raise self.refused(
+                f"works on dim {dim} of a row of shape {tuple(tensor.shape[1:])}",
+                hint="check the order of the transforms",
+            )
+        return axis
+
+    def unary(
+        self, function: Callable[[], Function], constants: Callable[[], Iterable[Tensor]] = tuple
+    ) -> Iterator[Piece]:
+        """One piece for each pair of in_keys and out_keys, in their order."""
+        yield from self._pairs(self.transform.in_keys, self.transform.out_keys, function, constants)
+
+    def unary_inverse(
+        self, function: Callable[[], Function], constants: Callable[[], Iterable[Tensor]] = tuple
+    ) -> Iterator[Piece]:
+        """The same in the other direction, which reads out_keys_inv and writes in_keys_inv."""
+        transform = self.transform
+        yield from self._pairs(
+            transform.out_keys_inv or (), transform.in_keys_inv or (), function, constants
+        )
+
+    def _pairs(
+        self,
+        reads: Iterable[NestedKey],
+        writes: Iterable[NestedKey],
+        function: Callable[[], Function],
+        constants: Callable[[], Iterable[Tensor]],
+    ) -> Iterator[Piece]:
+        def make() -> Made:
+            return Apply(function(), *constants()), {}
+
+        for read, write in zip(reads, writes, strict=True):
+            yield Piece(reads=(read,), writes=(write,), make=make)
+
+
+Builder = Callable[[Place], Iterator[Piece]]
+
+
+def aligned(rows: Tensor, constant: Tensor) -> Tensor:
+    """`rows` with axes behind the batch, so that a constant of more axes meets a row only."""
+    while rows.ndim - 1 < constant.ndim:
+        rows = rows.unsqueeze(1)
+    return rows
+
+
+def words(key: NestedKey) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def below(key: NestedKey, above: NestedKey) -> bool:
+    """Whether `key` is `above`, or lies in it."""
+    return words(key)[: len(words(above))] == words(above)
+
+
+def plain(key: NestedKey) -> NestedKey:
+    """A key as TorchRL writes it: a tuple only where there is something to nest."""
+    parts = words(key)
+    return parts[0] if len(parts) == 1 else parts

@@ -1,0 +1,73 @@
+"""`roadworthy doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from roadworthy.cli.console import finding_lines, out, print_json, working
+from roadworthy.cli.describing import Inputs, Memories, Outputs, keywords
+from roadworthy.cli.targets import resolve
+from roadworthy.errors import need
+
+if TYPE_CHECKING:
+    from roadworthy.diagnosing import Diagnosis
+
+
+def doctor(
+    source: Annotated[str, typer.Argument(help="file.py:name or package.module:name")],
+    inputs: Inputs = None,
+    memory: Memories = None,
+    outputs: Outputs = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say everything that stands between a policy and its export; exit 1 when there are errors.
+
+    SOURCE is a module, a roadworthy.Source, or a function that returns one. Without --input only
+    the code is read; with it the policy is run, and an export is tried.
+
+    roadworthy doctor my_policy.py:actor --input obs=48
+
+    Next: roadworthy explain CODE.
+    """
+    for module in ("torch", "onnx", "onnxscript"):
+        need(module, extra="export")
+    from roadworthy.diagnosing import diagnose
+    from roadworthy.exporting import ExportOptions
+
+    with working(silent=as_json) as progress:
+        progress("loading the source")
+        found = resolve(source)
+        progress("reading, running and trying it")
+        given = keywords(inputs, memory, outputs)
+        diagnosis = diagnose(found, **given, options=ExportOptions(fix=fix))
+    if as_json:
+        print_json(
+            {
+                "ok": diagnosis.ok,
+                "exported": diagnosis.exported,
+                "findings": [asdict(finding) for finding in diagnosis.findings],
+            }
+        )
+    else:
+        _print(diagnosis)
+    if not diagnosis.ok:
+        raise typer.Exit(1)
+
+
+def _print(diagnosis: Diagnosis) -> None:
+    console = out()
+    console.print(Text.assemble((diagnosis.subject, "bold"), f": {diagnosis.verdict}"))
+    for title, findings in diagnosis.grouped():
+        console.print(f"\n{title}", style="dim")
+        for finding in findings:
+            console.print(*finding_lines(finding), sep="\n")
+    if diagnosis.findings:
+        code = diagnosis.findings[0].code
+        console.print(f"\nnext: roadworthy explain {code}", style="dim")

@@ -1,0 +1,27 @@
+"""`roadworthy explain`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markdown import Markdown
+
+from roadworthy.cli.console import out, print_json
+from roadworthy.doctor import pages
+
+
+def explain(
+    code: Annotated[str, typer.Argument(help="The code of a finding, such as RW112.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what a finding means, why it matters and what to do, with code before and after.
+
+    roadworthy explain RW112
+    """
+    page = pages.page(code)
+    if as_json:
+        names = ("code", "title", "meaning", "why", "what_to_do", "before", "after")
+        print_json({name: getattr(page, name) for name in names})
+        return
+    out().print(Markdown(page.markdown))

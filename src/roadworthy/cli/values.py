@@ -1,0 +1,85 @@
+"""`roadworthy inspect --values`: every value inside the graph at one step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from roadworthy.cli.console import table
+from roadworthy.errors import UsageError, need
+from roadworthy.spec.bundle import POLICY, Bundle
+from roadworthy.spec.port import Array, shape_text
+from roadworthy.spec.samples import draw
+
+
+def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
+    """One row for each value: name, operator, dtype, range, and its distance from PyTorch's."""
+    for module in ("onnx", "torch"):
+        need(module, extra="export")
+    from roadworthy.verification.nodes import artifact_values, torch_values
+    from roadworthy.verification.subjects import subject_of
+
+    if not path.is_dir():
+        raise UsageError(f"{path} is no bundle folder", hint="--values needs the folder")
+    bundle = Bundle.open(path)
+    signature = bundle.signature
+    rows = signature.fixed_rows or 1
+    drawn = draw(signature, np.random.default_rng(seed), steps=1, rows=rows)
+    inputs = {name: array[0] for name, array in drawn.items()}
+    memory = {each.name: each.fresh(rows) for each in signature.memory}
+    truth = {}
+    if against is not None:
+        truth = torch_values(subject_of(bundle, against).source, signature, inputs, memory)
+    found = []
+    for node in artifact_values(bundle.files[POLICY], signature, inputs, memory):
+        expected = truth.get(node.name)
+        known = expected is not None and expected.value.shape == node.value.shape
+        found.append(
+            {
+                "name": node.name,
+                "operator": node.operator,
+                "dtype": node.value.dtype.name,
+                "shape": list(node.value.shape),
+                **_range(node.value),
+                "off_by": _distance(expected.value, node.value) if expected and known else None,
+                "where": expected.where if expected else "",
+            }
+        )
+    return found
+
+
+def values_table(rows: list[dict[str, Any]], *, compared: bool) -> Table:
+    columns = ["value", "operator", "type", ">min", ">max", ">not finite"]
+    made = table(*columns, *([">off by", "line"] if compared else []), title="Values of one step")
+    for row in rows:
+        limits = ["" if row[key] is None else f"{row[key]:.4g}" for key in ("min", "max")]
+        beside = ["" if row["off_by"] is None else f"{row['off_by']:.1e}", row["where"]]
+        made.add_row(
+            row["name"],
+            row["operator"],
+            f"{row['dtype']} {shape_text(row['shape'])}",
+            *limits,
+            str(row["not_finite"] or ""),
+            *(beside if compared else []),
+        )
+    return made
+
+
+def _range(value: Array) -> dict[str, Any]:
+    if value.dtype.kind not in "fiub" or not value.size:
+        return {"min": None, "max": None, "not_finite": 0}
+    numbers = value.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    return {
+        "min": float(finite.min()) if finite.size else None,
+        "max": float(finite.max()) if finite.size else None,
+        "not_finite": int(numbers.size - finite.size),
+    }
+
+
+def _distance(one: Array, other: Array) -> float:
+    gap = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    return float(np.nanmax(gap)) if gap.size else 0.0

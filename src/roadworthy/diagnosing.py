@@ -1,0 +1,171 @@
+"""`diagnose`: everything that stands between a policy and its export, without exporting it."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roadworthy.adapters import name_of
+from roadworthy.capture.borrowed import borrowed
+from roadworthy.capture.record import ModuleSubject
+from roadworthy.capture.source import Source
+from roadworthy.capture.study import Study
+from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
+from roadworthy.doctor.checks.normalizers import not_applied, retold
+from roadworthy.doctor.guessing import example_lacking
+from roadworthy.doctor.merging import merged
+from roadworthy.doctor.owners import owners
+from roadworthy.doctor.patient import Patient, network
+from roadworthy.errors import ExportError, Finding, RoadworthyError
+from roadworthy.exporting import ExportOptions, captured, described, write_bundle
+from roadworthy.spec.transforms import ActionStep
+
+_TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled for you):"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What was found, the most important first; printed, it fits on a screen.
+
+    error    the export is refused, or would be wrong
+    warning  likely wrong; a person must look
+    note     handled for you
+    """
+
+    subject: str
+    findings: tuple[Finding, ...]
+    exported: bool
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(each for each in self.findings if each.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(each for each in self.findings if each.severity == "warning")
+
+    @property
+    def ok(self) -> bool:
+        """Whether no error was found; warnings are for a person to judge."""
+        return not self.errors
+
+    def __str__(self) -> str:
+        lines = [f"{self.subject}: {self.verdict}"]
+        for title, chosen in self.grouped():
+            lines += ["", title, *(str(each) for each in chosen)]
+        return "\n".join(lines)
+
+    def grouped(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+        """A title, and the findings below it."""
+        for severity, title in _TITLES.items():
+            chosen = tuple(each for each in self.findings if each.severity == severity)
+            if chosen:
+                yield title, chosen
+
+    @property
+    def verdict(self) -> str:
+        if self.errors:
+            return f"not ready, {len(self.errors)} to correct"
+        trial = "a trial export passed" if self.exported else "nothing was run"
+        return f"no errors; {trial}"
+
+
+def diagnose(
+    source: Any,
+    *,
+    example: Any = None,
+    memory: Mapping[str, Any] | None = None,
+    normalizer: Any = None,
+    outputs: Sequence[str | None] | None = None,
+    action: ActionStep | Sequence[ActionStep] = (),
+    options: ExportOptions | None = None,
+    **framework: Any,
+) -> Diagnosis:
+    """What an export of `source` would meet, all of it at once; takes what `export` takes.
+
+    The code is read, the policy is run, and an export is tried in a temporary folder. Bad
+    policies raise nothing here. Without an example only the code is read.
+    """
+    subject = source.module if isinstance(source, Source) else source
+    module = network(subject)
+    if module is None:
+        what = f"expected a torch.nn.Module, got {type(subject).__name__}"
+        hint = "pass the module that acts, such as runner.alg.policy"
+        return _diagnosis(subject, [Finding(code="RW001", what=what, hint=hint)], exported=False)
+    patient = Patient(subject, module, owners=owners(module))
+    given = {
+        "example": example, "memory": memory, "normalizer": normalizer,
+        "outputs": outputs, "action": action,
+    }  # fmt: skip
+    unclear = example is None and not isinstance(source, Source) and name_of(module) is None
+    try:
+        said = None if unclear else described(
+            source if isinstance(source, Source) else module, given, framework
+        )  # fmt: skip
+    except RoadworthyError as error:
+        found = merged(error.findings, findings(patient, LOOKING))
+        return _diagnosis(subject, found, exported=False)
+    if said is None:
+        seen = findings(patient, (*LOOKING, not_applied, example_lacking))
+        return _diagnosis(subject, merged((), retold(patient, seen)), exported=False)
+    patient = dataclasses.replace(patient, source=said)
+    suspected = retold(patient, findings(patient, LOOKING))
+    ran = _ran(patient, said)
+    failure, shown = _tried(patient, said, options or ExportOptions())
+    if failure is None:
+        return _diagnosis(subject, merged([*ran, *shown], _not_disproved(suspected)), exported=True)
+    confirmed = [*retold(patient, failure), *ran, *shown]
+    return _diagnosis(subject, merged(confirmed, suspected), exported=False)
+
+
+def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
+    """What is left of a suspicion after a trial that followed the original step by step.
+
+    A value that leaves the graph would have stopped the capture. State that shows later than the
+    steps that were compared would not: it is told, as a note.
+    """
+    for finding in suspected:
+        if finding.code == "RW112":
+            what = "forward writes it; in the steps that were compared no output depended on it"
+            yield dataclasses.replace(finding, what=what, severity="note")
+        elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
+            yield finding
+
+
+def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> Diagnosis:
+    return Diagnosis(subject=type(subject).__name__, findings=tuple(found), exported=exported)
+
+
+def _ran(patient: Patient, source: Source) -> list[Finding]:
+    """What running the policy shows; nothing where it does not run, which the trial will say."""
+    try:
+        with borrowed(source):
+            study = Study(source)
+            return findings(dataclasses.replace(patient, study=study), RUNNING)
+    except Exception:  # whatever it was, the trial meets it too
+        return findings(patient, (not_applied,))
+
+
+def _tried(
+    patient: Patient, source: Source, options: ExportOptions
+) -> tuple[Sequence[Finding] | None, list[Finding]]:
+    """Why a trial export failed, or None; and what its graph shows."""
+    shown: list[Finding] = []
+    try:
+        program, original = captured(source, options)
+        shown = [
+            *program.fixes,
+            *findings(dataclasses.replace(patient, program=program), CAPTURED),
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            write_bundle(program, ModuleSubject(original), Path(folder) / "trial", options)
+    except RoadworthyError as error:
+        return error.findings, shown
+    except Exception as error:  # what an object of a user's can do, it will do
+        what = f"the trial export broke off: {type(error).__name__}: {error}"
+        return [Finding(code=ExportError.code, where=patient.name, what=what)], shown
+    return None, shown

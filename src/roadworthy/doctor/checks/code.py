@@ -1,0 +1,87 @@
+"""What the code of `forward` does that a graph cannot hold, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from roadworthy.doctor.patient import Patient
+from roadworthy.doctor.reading import Kind, Sight, sights
+from roadworthy.errors import Finding, Severity
+
+# Kind → code, severity, what, hint.
+_SAID: dict[Kind, tuple[str, Severity, str, str]] = {
+    "branch": (
+        "RW103",
+        "error",
+        "the code branches on the value of a tensor; a graph would freeze one side",
+        "compute both sides and choose: torch.where(condition, a, b)",
+    ),
+    "number": (
+        "RW103",
+        "error",
+        "the value of a tensor is read as a Python number; a graph would freeze it",
+        "stay with tensors: drop .item(), float(), int() and bool()",
+    ),
+    "numpy": (
+        "RW103",
+        "error",
+        "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
+        "write the line with torch operations",
+    ),
+    "random": (
+        "RW111",
+        "warning",
+        "random numbers are drawn: the same inputs would give different outputs",
+        "return the mean or the mode of the distribution instead of a sample",
+    ),
+    "shape": (
+        "RW173",
+        "warning",
+        "the number of elements depends on the values of a tensor",
+        "keep the shape: torch.where(mask, x, 0.0), or multiply by the mask",
+    ),
+    "operator": (
+        "RW174",
+        "warning",
+        "{name} is an operator of an extension, which no other runtime has",
+        "write it with torch operations in forward",
+    ),
+    "function": (
+        "RW175",
+        "note",
+        "{name} has a backward of its own; its forward is exported, the backward is not needed",
+        "",
+    ),
+}
+
+
+def forward(patient: Patient) -> Iterator[Finding]:
+    """All that the code of the module and its submodules shows."""
+    given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
+    for path, module in patient.written_by_users():
+        # Inputs are known by name for the outermost forward only.
+        for sight in sights(module, set() if path else given):
+            if sight.kind == "state":
+                yield from _state(patient, path, sight)
+            else:
+                code, severity, what, hint = _SAID[sight.kind]
+                yield Finding(
+                    code=code,
+                    where=sight.where,
+                    what=what.format(name=sight.name),
+                    hint=hint,
+                    severity=severity,
+                )
+
+
+def _state(patient: Patient, path: str, sight: Sight) -> Iterator[Finding]:
+    full = f"{path}.{sight.name}" if path else sight.name
+    if full in patient.remembered:
+        return
+    yield Finding(
+        code="RW112",
+        where=f"{patient.at(full)} at {sight.where}",
+        what="forward writes it, and a later call may read it; a graph would freeze it",
+        hint=f"declare what persists: memory={{{sight.name.strip('_')!r}: {full!r}}}",
+        severity="warning",
+    )

@@ -1,0 +1,81 @@
+"""The repair: capture, see what is wrong, fix what is safe to fix, and capture again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from roadworthy.capture.capture import capture
+from roadworthy.capture.record import TRACE_STEPS, ModuleSubject, record
+from roadworthy.capture.source import Source
+from roadworthy.doctor.fixes.branches import choices, python_flags
+from roadworthy.doctor.fixes.dtypes import long_indices, one_precision
+from roadworthy.doctor.fixes.patient import Patient
+from roadworthy.errors import ExportError, Finding
+from roadworthy.program import Program
+from roadworthy.spec.signature import Signature
+
+FIXES: tuple[Callable[[Patient, Finding], bool], ...] = (
+    one_precision,
+    long_indices,
+    python_flags,
+    choices,
+)
+FIXABLE = {"RW103", "RW116"}
+MOST_FIXES = 16
+
+
+def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
+    """The program of the repaired module, and the source of the original to compare it with.
+
+    Where nothing can be fixed, the first refusal is raised as it would have been without.
+    """
+    try:
+        return capture(source), source
+    except ExportError as error:
+        refusal = error
+    patient = Patient.of(source)
+    latest: ExportError = refusal
+    for _ in range(MOST_FIXES):
+        if not _fixed(patient, latest):
+            break
+        try:
+            program = capture(patient.repaired)
+        except ExportError as error:
+            latest = error
+            continue
+        _refuse_untried(patient, program.signature, seed)
+        return replace(program, fixes=tuple(patient.notes)), patient.original
+    raise latest if _leads_on(latest) else refusal
+
+
+def _fixed(patient: Patient, error: ExportError) -> bool:
+    return any(fix(patient, finding) for finding in error.findings for fix in FIXES)
+
+
+def _leads_on(error: ExportError) -> bool:
+    """Whether it names a next line of the user's; other failures may come from the repair."""
+    return {finding.code for finding in error.findings} <= FIXABLE
+
+
+def _refuse_untried(patient: Patient, signature: Signature, seed: int) -> None:
+    """An error for each rewritten branch that the recorded steps take on one side only."""
+    chosen = [choice for lines in patient.rewritten.values() for choice in lines.values()]
+    for choice in chosen:
+        choice.sides.clear()
+    if chosen:
+        record(ModuleSubject(patient.repaired), signature, seed=seed)
+    findings = [
+        Finding(
+            code="RW194",
+            where=choice.where,
+            what=f"the condition was {' and '.join(map(str, choice.sides)) or 'never met'} in all "
+            f"{TRACE_STEPS} steps that were tried: the other side cannot be certified",
+            hint="say which values the inputs take, about={'obs': rw.About(low=…, high=…)}, "
+            "or write the line with torch.where yourself",
+        )
+        for choice in chosen
+        if len(choice.sides) < 2
+    ]
+    if findings:
+        raise ExportError(findings=findings)

@@ -1,0 +1,127 @@
+"""Running statistics of observations, inside a policy or beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.doctor.patient import Patient
+from roadworthy.spec.port import Array
+
+_NAMED = re.compile(r"obs_rms|running_mean_std|normali[sz]er|obs_norm|state_norm|rms$")
+# Statistics of something else than observations, or of observations that only training has.
+_OTHER = re.compile(
+    r"(?:^|[._])(?:ret|rew|reward|return|value|critic|priv|privileged|target|adv|advantage|"
+    r"action|act)s?(?:[._]|$)"
+)
+_MEAN = re.compile(r"(.*?)mean")
+_SPREADS = ("var", "std", "variance", "stddev")
+_ALIEN = ("torch", "numpy", "roadworthy", "gymnasium", "builtins", "types")
+
+Numbers = torch.Tensor | Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """A mean and a spread that belong together, and the path at which they were found."""
+
+    where: str
+    holder: object
+    mean: Numbers
+    spread: Numbers
+    mean_name: str
+    spread_name: str
+    inside: bool
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no observation was ever counted: mean 0 and a spread of 1, or of 0."""
+        spread = _array(self.spread)
+        return not np.any(_array(self.mean)) and bool(np.all(spread == 1) or not np.any(spread))
+
+
+def statistics(patient: Patient) -> list[Statistics]:
+    """Every pair that looks like the statistics of observations, in the patient and around it."""
+    found: dict[int, Statistics] = {}
+    roots = [(patient.name, patient.module, True), *_around(patient)]
+    if patient.source is not None and patient.source.normalizer is not None:
+        given = patient.source.normalizers()
+        roots += [(f"normalizer {n!r}", each, False) for n, each in given.items()]
+    for where, root, inside in roots:
+        for each in _below(where, root, inside):
+            found.setdefault(id(each.mean), each)
+    return list(found.values())
+
+
+def _below(where: str, root: object, inside: bool) -> Iterator[Statistics]:
+    if isinstance(root, torch.nn.Module):
+        for path, module in root.named_modules():
+            place = f"{where}.{path}" if path else where
+            yield from _pairs(place, module, inside)
+            for name, value in vars(module).items():
+                if _is_plain_object(value):
+                    yield from _pairs(f"{place}.{name}", value, inside)
+    elif _is_plain_object(root):
+        yield from _pairs(where, root, inside)
+        for name, value in _attributes(root).items():
+            if isinstance(value, torch.nn.Module) or _is_plain_object(value):
+                yield from _pairs(f"{where}.{name}", value, inside)
+
+
+def _pairs(where: str, holder: object, inside: bool) -> Iterator[Statistics]:
+    named = _NAMED.search(where.rpartition(".")[2])
+    alien = type(holder).__module__.partition(".")[0] in _ALIEN
+    if _OTHER.search(where) or (alien and not named):
+        return
+    held = _attributes(holder)
+    for name, mean in held.items():
+        match = _MEAN.fullmatch(name)
+        if match is None or not _is_numbers(mean) or _OTHER.search(name):
+            continue
+        for kind in _SPREADS:
+            spread: Any = held.get(match[1] + kind)
+            if _is_numbers(spread) and tuple(spread.shape) == tuple(mean.shape):
+                yield Statistics(where, holder, mean, spread, name, match[1] + kind, inside)
+                break
+
+
+def _attributes(holder: object) -> dict[str, Any]:
+    own = dict(getattr(holder, "__dict__", {}))
+    if isinstance(holder, torch.nn.Module):
+        own |= holder._buffers
+        own |= holder._modules
+    return own
+
+
+def _is_plain_object(value: object) -> bool:
+    kind = type(value)
+    return hasattr(value, "__dict__") and not (
+        isinstance(value, (type, torch.nn.Module))
+        or callable(value)
+        or kind.__module__.partition(".")[0]
+        in ("torch", "numpy", "roadworthy", "builtins", "types")
+    )
+
+
+def _is_numbers(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() and not value.requires_grad and value.numel() > 0
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size > 0
+
+
+def _array(numbers: Numbers) -> Array:
+    return numbers.detach().cpu().numpy() if isinstance(numbers, torch.Tensor) else numbers
+
+
+def _around(patient: Patient) -> Iterator[tuple[str, object, bool]]:
+    """What holds the module: the runner that was passed, an actor-critic around its actor."""
+    seen = {id(patient.module)}
+    for owner in (patient.subject, *patient.owners):
+        if id(owner) not in seen:
+            seen.add(id(owner))
+            yield type(owner).__name__, owner, False

@@ -1,0 +1,102 @@
+"""Where something happened, as its author would look it up: `policy.py:12 (the code)`."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+_OWN = Path(__file__).resolve().parent
+_LIBRARIES = ("torch", "numpy", "onnx", "onnxscript")
+_PLACE = re.compile(r"([^:]+):(\d+) \((.*)\)")
+_QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
+
+
+def user_line(error: BaseException) -> str:
+    """The deepest line of the traceback that its author can change; empty where there is none."""
+    return _deepest(traceback.extract_tb(error.__traceback__))
+
+
+def current_line() -> str:
+    """The line of the author's that is running now."""
+    return _deepest(traceback.extract_stack())
+
+
+def quoted_line(text: str) -> str:
+    """The last line of the author's that a message or a stack trace quotes."""
+    for file, line, code in reversed(_QUOTED.findall(text)):
+        place = Path(file)
+        if is_authors(place):
+            return f"{place.name}:{line} ({code.strip()})"
+    return ""
+
+
+def source_line(places: Iterable[type | FunctionType], pattern: str) -> str:
+    """The first line of the author's in these classes and functions that `pattern` is found in."""
+    return next(_lines(places, pattern), "")
+
+
+def return_line(function: Any) -> str:
+    """The last `return` of a function."""
+    return next(iter([*_lines([function], r"^return\b")][-1:]), "")
+
+
+def _lines(places: Iterable[type | FunctionType], pattern: str) -> Iterator[str]:
+    for place in places:
+        file = _file(place)
+        if file is None:
+            continue
+        lines, first = inspect.getsourcelines(place)
+        for offset, text in enumerate(lines):
+            if re.search(pattern, text.strip()):
+                yield f"{file.name}:{first + offset} ({text.strip()})"
+
+
+def code_of(where: str) -> str:
+    """The code that a place quotes, or nothing where the place is only a name."""
+    match = _PLACE.fullmatch(where)
+    return match[3] if match else ""
+
+
+def place_of(where: str) -> tuple[str, int] | None:
+    """File and line of a place; None where the place is only a name."""
+    match = _PLACE.fullmatch(where)
+    return (match[1], int(match[2])) if match else None
+
+
+def is_authors(place: Path) -> bool:
+    """Whether a file is neither ours, nor PyTorch's, nor Python's own."""
+    parents = place.parents
+    if _OWN in parents or any(root in parents for root in _library_roots()):
+        return False
+    installed = {"site-packages", "dist-packages"} & set(place.parts)
+    return bool(installed) or Path(sysconfig.get_path("stdlib")) not in parents
+
+
+def _deepest(frames: traceback.StackSummary) -> str:
+    for frame in reversed(frames):
+        place = Path(frame.filename).resolve()
+        if is_authors(place) and place.is_file():
+            return f"{place.name}:{frame.lineno} ({frame.line})"
+    return ""
+
+
+def _file(kind: type | FunctionType) -> Path | None:
+    try:
+        place = Path(inspect.getsourcefile(kind) or "").resolve()
+    except TypeError:  # built in
+        return None
+    return place if is_authors(place) and place.is_file() else None
+
+
+@cache
+def _library_roots() -> tuple[Path, ...]:
+    specs = [importlib.util.find_spec(name) for name in _LIBRARIES]
+    return tuple(Path(each.origin).resolve().parent for each in specs if each and each.origin)

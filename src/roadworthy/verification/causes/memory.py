@@ -1,0 +1,164 @@
+"""Hypotheses about what is remembered: fed back, reset, started, laid out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from roadworthy.errors import Finding
+from roadworthy.runtime.load import from_bundle
+from roadworthy.spec.port import Array
+from roadworthy.verification.causes.evidence import Evidence, Hypothesis, Run, cause
+from roadworthy.verification.compare import Comparison
+
+
+def not_fed_back(evidence: Evidence) -> Iterator[Finding]:
+    always = np.ones_like(evidence.run.resets)
+    clock = evidence.bundle.signature.clock
+    if (
+        evidence.original
+        and not clock
+        and evidence.original_gives(evidence.run.inputs, resets=always)
+    ):
+        names = ", ".join(repr(each.name) for each in evidence.bundle.signature.memory)
+        yield cause(
+            "the artifact forgets: it gives what the original gives when its memory is reset at "
+            "every step",
+            where=names or "memory",
+            hint="return the next memory, and feed it back: memory={…}",
+        )
+
+
+def not_reset(evidence: Evidence) -> Iterator[Finding]:
+    once = np.zeros_like(evidence.run.resets)
+    once[0] = True
+    if evidence.original and evidence.original_gives(evidence.run.inputs, resets=once):
+        yield cause(
+            "the artifact is not reset: it gives what the original gives when an episode goes on",
+            where="reset",
+            hint="declare all that persists as memory=…, so that a reset reaches it",
+        )
+
+
+def starts_elsewhere(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.original is None:
+        return
+    policy = from_bundle(evidence.bundle)
+    with evidence.original(evidence.rows) as live:
+        try:
+            start = live.memory
+        except AttributeError:  # a module that makes its state at the first call has none yet
+            return
+    for memory in policy.signature.memory:
+        own, other = start.get(memory.name), memory.fresh(evidence.rows)
+        if own is not None and own.shape == other.shape and not np.allclose(own, other, 1e-5, 1e-6):
+            yield cause(
+                f"an episode starts at {_some(own)} in the original and at {_some(other)} in the "
+                "artifact",
+                where=f"memory {memory.name}",
+                hint="give the initial value: memory={…: rw.Attribute(…, initial=…)}",
+            )
+
+
+def _some(values: Array) -> str:
+    flat = values.ravel()
+    listed = ", ".join(f"{value:.4g}" for value in flat[:4])
+    return f"[{listed}{', …' if flat.size > 4 else ''}]"
+
+
+def laid_out_otherwise(evidence: Evidence) -> Iterator[Finding]:
+    """What is remembered is right, but turned round or with its axes exchanged."""
+    for name, own in evidence.expected_memory.items():
+        other = evidence.got_memory.get(name)
+        if other is None or own.shape != other.shape or np.allclose(own, other, 1e-4, 1e-5):
+            continue
+        for axis in range(1, own.ndim):
+            if own.shape[axis] > 1 and np.allclose(own, np.flip(other, axis), 1e-4, 1e-5):
+                yield cause(
+                    f"axis {axis - 1} of what is remembered is reversed: the newest comes first "
+                    "where the original has the oldest",
+                    where=f"memory {name}",
+                    hint="shift the history in the direction of the original",
+                )
+        for axes in list(itertools.permutations(range(1, own.ndim)))[1:]:
+            turned = other.transpose(0, *axes).reshape(own.shape)
+            if np.allclose(own, turned, 1e-4, 1e-5):
+                yield cause(
+                    f"the axes of what is remembered are exchanged: {axes}",
+                    where=f"memory {name}",
+                    hint="keep the layout of the original, such as (layers, batch, features)",
+                )
+
+
+def right_with_one_row(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.original is None or evidence.rows == 1 or evidence.bundle.signature.fixed_rows:
+        return
+    if _one_row_agrees(evidence):
+        yield cause(
+            "with one row the artifact is right, with several it is wrong: rows are mixed up",
+            where="batch",
+            hint="look for a reshape or a state layout that exchanges layers and rows, "
+            "or for a batch of 1 that was written into the code",
+        )
+
+
+def _one_row_agrees(evidence: Evidence) -> bool:
+    signature = evidence.bundle.signature
+    comparison = Comparison()
+    inputs = {
+        port.name: np.take(evidence.run.inputs[port.name], [0], axis=1 + (port.batch_axis or 0))
+        for port in signature.inputs
+    }
+    run = Run(inputs=inputs, resets=evidence.run.resets[:, :1])
+    policy = from_bundle(evidence.bundle)
+    assert evidence.original is not None
+    with evidence.original(1) as live:
+        for step in range(run.steps):
+            if run.resets[step].any():
+                live.reset(run.resets[step])
+                policy.reset(run.resets[step])
+            comparison.add(step, live.step(run.now(step)), policy.step(run.now(step)))
+    return comparison.passed
+
+
+def drifts(evidence: Evidence) -> Iterator[Finding]:
+    """The last resort: what is known is only when it begins."""
+    starts = evidence.run.resets.all(axis=1)
+    if not evidence.bundle.signature.memory or not evidence.differing:
+        return
+    wrong = Comparison()
+    for step in np.flatnonzero(starts):
+        now = int(step)
+        wrong.add(
+            now,
+            {port: values[now] for port, values in evidence.expected.items()},
+            {port: values[now] for port, values in evidence.got.items()},
+        )
+    if wrong.passed and wrong.steps:
+        first = _first_memory(evidence)
+        yield cause(
+            "the first step of every episode is right, later ones are not: what is remembered "
+            f"is wrong{first}",
+            where="memory",
+            hint="compare how the artifact writes its memory with how the original does",
+        )
+
+
+def _first_memory(evidence: Evidence) -> str:
+    for name, own in evidence.expected_memory.items():
+        other = evidence.got_memory.get(name)
+        if (
+            other is not None
+            and own.shape == other.shape
+            and not np.allclose(own, other, 1e-4, 1e-5)
+        ):
+            return f", first in {name!r}"
+    return ""
+
+
+HYPOTHESES: tuple[Hypothesis, ...] = (
+    not_fed_back, not_reset, starts_elsewhere, laid_out_otherwise, right_with_one_row,
+)  # fmt: skip
+LAST_RESORTS: tuple[Hypothesis, ...] = (drifts,)

@@ -1,0 +1,232 @@
+"""Hypotheses about what happens to the outputs: order, scale, squash, limits, delay."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from roadworthy.errors import Finding
+from roadworthy.spec.port import Array
+from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
+from roadworthy.verification.causes.naming import element, pairs
+
+SCALE_HINT = "a scale or an offset is missing, or applied twice: look at action=… and at the caller"
+
+
+def other_shape(evidence: Evidence) -> Iterator[Finding]:
+    for port in evidence.differing:
+        own, other = (values[port].shape[1:] for values in (evidence.expected, evidence.got))
+        if own != other:
+            yield cause(
+                f"the original returns shape {own} and the artifact {other}: another network",
+                where=port,
+                hint="is it the critic, or another head? name the wanted output in outputs=…",
+            )
+
+
+def not_finite(evidence: Evidence) -> Iterator[Finding]:
+    for port in evidence.differing:
+        own, other = evidence.expected[port], evidence.got[port]
+        if own.shape == other.shape and np.isfinite(own).all() and not np.isfinite(other).all():
+            step, *place = np.argwhere(~np.isfinite(other))[0]
+            yield cause(
+                f"the artifact gives {other[(step, *place)]} at step {step} where the original "
+                f"gives {own[(step, *place)]:.9g}: an overflow (float16 ends at 65504) or a "
+                "division by zero",
+                where=port,
+                hint="export in float32",
+            )
+
+
+def ports_exchanged(evidence: Evidence) -> Iterator[Finding]:
+    for one, other in itertools.combinations(evidence.differing, 2):
+        if evidence.agrees(one, evidence.got[other]) and evidence.agrees(other, evidence.got[one]):
+            yield cause(
+                f"the outputs {one!r} and {other!r} are exchanged",
+                where=one,
+                hint="name the outputs in the order in which forward returns them: outputs=…",
+            )
+
+
+def elements_permuted(evidence: Evidence) -> Iterator[Finding]:
+    for port, own, other in _wrong(evidence):
+        if own.ndim < 3 or own.shape[-1] < 2:
+            continue
+        order = _matching(own, other)
+        if order is not None and evidence.agrees(port, other[..., order]):
+            yield cause(
+                "the elements come in another order: " + pairs(evidence, port, order),
+                where=port,
+                hint="bring the joints into the order of the original",
+            )
+
+
+def _matching(own: Array, other: Array) -> list[int] | None:
+    """For each element of the original, the place where the artifact has it."""
+    size = own.shape[-1]
+    apart = np.abs(own[..., :, None].astype(np.float64) - other[..., None, :])
+    distance = apart.reshape(-1, size, size).max(axis=0)
+    order = distance.argmin(axis=1).tolist()
+    return order if sorted(order) == list(range(size)) and order != sorted(order) else None
+
+
+def affine(evidence: Evidence) -> Iterator[Finding]:
+    """`artifact = scale · original + offset`, element by element."""
+    for port, own, other in _wrong(evidence):
+        if own.dtype.kind != "f" or own.ndim < 3:
+            continue
+        x = own.reshape(-1, own.shape[-1]).astype(np.float64)
+        y = other.reshape(x.shape).astype(np.float64)
+        if not (np.isfinite(x).all() and np.isfinite(y).all()) or (x.std(axis=0) < 1e-9).any():
+            continue
+        middle = x - x.mean(axis=0)
+        scale = (middle * y).sum(axis=0) / (middle**2).sum(axis=0)
+        offset = y.mean(axis=0) - scale * x.mean(axis=0)
+        if (np.abs(scale) < 1e-6).any():
+            continue
+        if evidence.agrees(port, ((other - offset) / scale).astype(own.dtype)):
+            yield cause(f"artifact = {_formula(scale, offset)}", where=port, hint=SCALE_HINT)
+
+
+def _formula(scale: Array, offset: Array) -> str:
+    shifted = np.abs(offset).max() > 1e-4
+    factor = _number(scale) if np.abs(scale - 1).max() > 1e-4 else ""
+    text = f"{factor} · original" if factor else "original"
+    return f"{text} + {_number(offset)}" if shifted else text
+
+
+def _number(values: Array) -> str:
+    if np.ptp(values) <= 1e-4 * max(1.0, float(np.abs(values).max())):
+        return f"{values.mean():.4g}"
+    listed = ", ".join(f"{value:.4g}" for value in values[:8])
+    return f"[{listed}{', …' if len(values) > 8 else ''}]"
+
+
+def squashed(evidence: Evidence) -> Iterator[Finding]:
+    functions: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+        ("tanh", np.tanh), ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("exp", np.exp),
+    )  # fmt: skip
+    for port, own, other in _wrong(evidence):
+        if own.dtype.kind != "f":
+            continue
+        for name, function in functions:
+            with np.errstate(over="ignore"):
+                missing, twice = function(other), function(own)
+            if evidence.agrees(port, missing):
+                yield cause(
+                    f"the {name} is missing: {name}(artifact) is what the original gives",
+                    where=port,
+                    hint=f"add the squash: action=rw.{name.title()}(), or export the module "
+                    "that has it",
+                )
+            elif evidence.explained(port, other, twice):
+                yield cause(
+                    f"one {name} too many: the artifact gives {name}(original)",
+                    where=port,
+                    hint="squash once, in the module or in action=…",
+                )
+
+
+def clipped(evidence: Evidence) -> Iterator[Finding]:
+    for port, own, other in _wrong(evidence):
+        if own.dtype.kind != "f" or own.ndim < 3:
+            continue
+        if evidence.agrees(port, _limited(other, own)):
+            yield cause(
+                "the limits are missing: inside of "
+                f"[{own.min():.4g}, {own.max():.4g}] both agree, outside only the original clips",
+                where=port,
+                hint="add rw.Clip(low=…, high=…) to action=…",
+            )
+        elif evidence.explained(port, other, _limited(own, other)):
+            yield cause(
+                f"the artifact clips to [{other.min():.4g}, {other.max():.4g}], "
+                "and the original does not",
+                where=port,
+                hint="take the limits out, or correct them",
+            )
+
+
+def _limited(values: Array, like: Array) -> Array:
+    axes = tuple(range(like.ndim - 1))
+    return np.clip(values, like.min(axis=axes), like.max(axis=axes))
+
+
+def delayed(evidence: Evidence) -> Iterator[Finding]:
+    inside = np.flatnonzero(~evidence.run.resets[1:].any(axis=1))
+    for port, own, other in _wrong(evidence):
+        for late, earlier, what in (
+            (other, own, "one step late: the artifact gives what the original gave before"),
+            (own, other, "one step early: the artifact gives what the original gives next"),
+        ):
+            if np.ptp(own) > 0 and np.allclose(late[1:][inside], earlier[:-1][inside], 1e-5, 1e-5):
+                yield cause(what, where=port, hint="return the action of this step")
+
+
+def relabelled(evidence: Evidence) -> Iterator[Finding]:
+    """The same choices under other numbers."""
+    for port, own, other in _wrong(evidence):
+        if own.dtype.kind not in "iu":
+            continue
+        seen = sorted(set(zip(own.ravel().tolist(), other.ravel().tolist(), strict=True)))
+        if len(seen) > 1 and len({a for a, _ in seen}) == len({b for _, b in seen}) == len(seen):
+            listed = ", ".join(f"{a} → {b}" for a, b in seen[:8])
+            yield cause(
+                f"the choices have other numbers in the artifact: {listed}",
+                where=port,
+                hint="bring the actions into the order of the original's table",
+            )
+
+
+def constant(evidence: Evidence) -> Iterator[Finding]:
+    for port, own, other in _wrong(evidence):
+        if own.ndim < 3:
+            continue
+        still = np.ptp(other.reshape(-1, other.shape[-1]), axis=0) == 0
+        moves = np.ptp(own.reshape(-1, own.shape[-1]), axis=0) > 0
+        for index in np.flatnonzero(still & moves)[:4]:
+            yield cause(
+                f"{element(evidence, port, int(index))} never changes in the artifact: "
+                f"it is always {other.reshape(-1, other.shape[-1])[0, index]:.6g}",
+                where=port,
+                hint="something was frozen while the artifact was made",
+            )
+
+
+def rows_permuted(evidence: Evidence) -> Iterator[Finding]:
+    for port, own, other in _wrong(evidence):
+        for order in list(itertools.permutations(range(min(own.shape[1], 4))))[1:]:
+            if len(order) == own.shape[1] and evidence.agrees(port, other[:, list(order)]):
+                yield cause(
+                    f"the rows of the batch come out in another order: {order}",
+                    where=port,
+                    hint="keep the batch on the first axis; a reshape that moves it mixes rows",
+                )
+
+
+def half_rounding(evidence: Evidence) -> Iterator[Finding]:
+    for port, own, other in _wrong(evidence):
+        if own.dtype.kind == "f" and own.dtype.itemsize > 2:
+            with np.errstate(over="ignore"):
+                if evidence.explained(port, other, own.astype(np.float16).astype(own.dtype)):
+                    yield cause(
+                        "the values are those of the original, rounded to float16",
+                        where=port,
+                        hint="keep the output in the dtype of the original",
+                    )
+
+
+def _wrong(evidence: Evidence) -> Iterator[tuple[str, Array, Array]]:
+    """The differing ports whose two sides can be compared element by element."""
+    for port in evidence.differing:
+        own, other = evidence.expected[port], evidence.got[port]
+        if own.shape == other.shape and np.isfinite(other).all():
+            yield port, own, other
+
+
+HYPOTHESES: tuple[Hypothesis, ...] = (
+    other_shape, not_finite, ports_exchanged, elements_permuted, affine, squashed, clipped,
+    delayed, relabelled, rows_permuted, half_rounding, constant,
+)  # fmt: skip

@@ -1,0 +1,145 @@
+"""What a person should look at: ports without influence, outputs that never move or never end.
+
+None of this fails a certificate: a policy may be meant that way. Mostly it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from roadworthy.errors import Finding
+from roadworthy.runtime.policy import Policy
+from roadworthy.spec.port import Array, Port
+from roadworthy.spec.samples import draw
+from roadworthy.spec.signature import Signature
+
+STEPS = 32
+# An output counts as saturated when it is at a limit in nearly every step.
+SATURATED = 0.95
+
+Inputs = Mapping[str, Array]
+
+
+def sensitivity(new: Callable[[], Policy], seed: int) -> tuple[Finding, ...]:
+    """Findings about inputs, memory and outputs of the artifact on values in range."""
+    policy = new()
+    signature = policy.signature
+    steps = STEPS * signature.decimation if signature.clock else STEPS
+    rows = signature.fixed_rows or 2
+    inputs, others = (
+        draw(signature, np.random.default_rng(seed + each), steps=steps, rows=rows)
+        for each in (0, 1)
+    )
+    plain = _run(policy, inputs)
+    if all(values.dtype.kind != "f" for values in plain.values()):
+        # A choice among few actions hides what goes into it; the check of the logits sees it.
+        return ()
+    return (
+        *_idle_inputs(policy, inputs, others, plain),
+        *_idle_memory(policy, inputs, plain),
+        *_odd_outputs(signature, plain),
+    )
+
+
+def _run(policy: Policy, inputs: Inputs, forget: tuple[str, ...] = ()) -> dict[str, Array]:
+    policy.reset()
+    found: list[dict[str, Array]] = []
+    for step in range(len(next(iter(inputs.values())))):
+        policy.forget(forget)
+        found.append(policy.step({name: array[step] for name, array in inputs.items()}))
+    return {name: np.stack([each[name] for each in found]) for name in found[0]}
+
+
+def _idle_inputs(
+    policy: Policy, inputs: Inputs, others: Inputs, plain: Inputs
+) -> Iterator[Finding]:
+    for port in policy.signature.inputs:
+        changed = _run(policy, {**inputs, port.name: others[port.name]})
+        if _same(plain, changed):
+            yield _finding(
+                "RW310",
+                port.name,
+                "the input has no influence on any output",
+                "leave it out of the export, or look for where the policy lost it",
+            )
+
+
+def _idle_memory(policy: Policy, inputs: Inputs, plain: Inputs) -> Iterator[Finding]:
+    for memory in policy.signature.memory:
+        if _same(plain, _run(policy, inputs, forget=(memory.name,))):
+            yield _finding(
+                "RW311",
+                memory.name,
+                "the memory has no influence on any output",
+                "leave it out of the export, or look for where the policy lost it",
+            )
+
+
+def _odd_outputs(signature: Signature, plain: Inputs) -> Iterator[Finding]:
+    for port in signature.outputs:
+        values = plain[port.name]
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            count = int((~np.isfinite(values)).sum())
+            yield _finding(
+                "RW314",
+                port.name,
+                f"{count} of {values.size} values are not finite on inputs in range",
+                "look for a division by zero, a logarithm, or weights that are NaN",
+            )
+            continue
+        flat = values.reshape(-1, *values.shape[2:])
+        yield from _constant(port, flat)
+        yield from _saturated(signature, port, flat)
+
+
+def _constant(port: Port, flat: Array) -> Iterator[Finding]:
+    still = (flat == flat[:1]).all(axis=0)
+    if still.any() and flat.dtype.kind == "f":
+        yield _finding(
+            "RW312",
+            _elements(port, still),
+            f"the output is always {np.unique(flat[0][still]).tolist()[0]!r}, whatever comes in",
+            "compare the export with the trained policy: an input may have been frozen",
+        )
+
+
+def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Finding]:
+    low, high = port.about.low, port.about.high
+    action = signature.action
+    if low is None and action is not None and action.output == port.name:
+        low, high = action.low, action.high
+    if low is None or high is None or flat.dtype.kind != "f":
+        return
+    near = 1e-6 * np.maximum(1.0, np.abs(np.asarray(high) - np.asarray(low)))
+    stuck = (np.abs(flat - low) <= near) | (np.abs(flat - high) <= near)
+    often = stuck.mean(axis=0) >= SATURATED
+    if often.any() and not (flat == flat[:1]).all():
+        yield _finding(
+            "RW313",
+            _elements(port, often),
+            f"the output is at its limit in {stuck.mean():.0%} of all steps on inputs in range",
+            "check the scale of the observations and of the actions",
+        )
+
+
+def _finding(code: str, where: str, what: str, hint: str) -> Finding:
+    return Finding(code=code, where=where, what=what, hint=hint, severity="warning")
+
+
+def _elements(port: Port, mask: Any) -> str:
+    """`actions`, or `actions[knee, 3]` where only some elements are meant."""
+    if mask.all() or mask.ndim != 1:
+        return port.name
+    names = port.about.elements or tuple(map(str, range(mask.size)))
+    return f"{port.name}[{', '.join(names[index] for index in np.flatnonzero(mask).tolist())}]"
+
+
+def _same(one: Inputs, other: Inputs) -> bool:
+    return all(np.array_equal(one[name], other[name], equal_nan=_float(one[name])) for name in one)
+
+
+def _float(array: Array) -> bool:
+    return bool(array.dtype.kind == "f")

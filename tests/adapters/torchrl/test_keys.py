@@ -1,0 +1,256 @@
+"""Keys become ports; what the action does not need is left out; specs say what actions mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+from tensordict.nn import CompositeDistribution, TensorDictModule, TensorDictSequential
+from torch import distributions as D
+from torch import nn
+from torchrl.envs import GymEnv, StepCounter, TransformedEnv
+from torchrl.modules import MLP, Actor, ActorValueOperator, ProbabilisticActor, QValueActor
+
+import roadworthy as rw
+from roadworthy import adapters
+from roadworthy.adapters.torchrl import source
+from roadworthy.errors import ExportError, UsageError
+from tests.adapters.torchrl.policies import (
+    EXAMPLE,
+    ONE_HOT,
+    POLICIES,
+    exported,
+    gaussian,
+    inputs_for,
+    seeded,
+    torchrl_action,
+)
+
+
+def agents() -> Any:
+    return seeded(
+        lambda: TensorDictSequential(
+            TensorDictModule(nn.Linear(4, 8), [("agents", "obs")], [("agents", "hidden")]),
+            TensorDictModule(nn.Linear(8, 2), [("agents", "hidden")], [("agents", "action")]),
+        )
+    )
+
+
+def test_nested_keys_join(tmp_path: Path) -> None:
+    made = agents()
+    example = TensorDict({"agents": TensorDict({"obs": torch.zeros(2, 5, 4)}, [2, 5])}, [2])
+    policy = exported(made, tmp_path / "p", example=example)
+    assert str(policy.signature) == (
+        "input   agents_obs     float32 (batch, 5, 4)\noutput  agents_action  float32 (batch, 5, 2)"
+    )
+    given = torch.randn(3, 5, 4)
+    with torch.no_grad():
+        values = made(TensorDict({"agents": TensorDict({"obs": given}, [3, 5])}, [3]))
+    got = policy.step({"agents_obs": given.numpy()})["agents_action"]
+    np.testing.assert_allclose(got, values["agents", "action"].numpy(), atol=1e-5)
+
+
+def test_keys_that_join_to_the_same_name_are_refused(tmp_path: Path) -> None:
+    made = TensorDictModule(nn.Bilinear(4, 4, 2), [("a_b", "c"), ("a", "b_c")], ["action"])
+    with pytest.raises(UsageError) as caught:
+        rw.export(made, tmp_path / "p", example={"a_b_c": torch.zeros(1, 4)})
+    assert str(caught.value) == (
+        "[RW140] a_b_c: the keys ('a_b', 'c') and ('a', 'b_c') become the same port\n"
+        "  → rename one of them in the policy, such as ('a', 'b_c_2')"
+    )
+
+
+def test_missing_example_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        rw.export(POLICIES["Normal"](), tmp_path / "p", example={"obs": torch.zeros(1, 4)})
+    assert str(caught.value) == (
+        "[RW144] observation: the policy reads 'observation', and nothing says what it looks like\n"
+        "  → example={'observation': torch.zeros(1, …)}, or env=your_env"
+    )
+
+
+def test_policy_that_raises_on_the_example_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ExportError) as caught:
+        rw.export(POLICIES["Normal"](), tmp_path / "p", example={"observation": torch.zeros(1, 5)})
+    found = caught.value.findings[0]
+    assert found.code == "RW102"
+    assert "the policy raised RuntimeError: mat1 and mat2 shapes cannot be multiplied" in found.what
+    assert found.hint == "call the policy on the example; its first axis is the batch, of any size"
+
+
+def test_outputs_are_chosen_by_key_and_the_policy_keeps_its_own(tmp_path: Path) -> None:
+    made = gaussian(D.Normal, return_log_prob=True)
+    keys = list(made.out_keys)
+    policy = exported(
+        made, tmp_path / "p", example=EXAMPLE, outputs=["action", "loc", "action_log_prob"]
+    )
+    assert [port.name for port in policy.signature.outputs] == ["action", "loc", "action_log_prob"]
+    assert list(made.out_keys) == keys
+    inputs = inputs_for("Normal", 4)
+    for key in ("loc", "action_log_prob"):
+        expected = torchrl_action(made, "deterministic", inputs, key)
+        np.testing.assert_allclose(policy.step(inputs)[key], expected, atol=1e-5)
+
+
+def test_unknown_output_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        rw.export(POLICIES["Normal"](), tmp_path / "p", example=EXAMPLE, outputs=["actoin"])
+    assert str(caught.value) == "[RW146] outputs: no output 'actoin'\n  → did you mean 'action'?"
+
+
+def test_policy_without_a_clear_action_is_asked_about(tmp_path: Path) -> None:
+    made = TensorDictSequential(
+        TensorDictModule(nn.Linear(4, 2), ["observation"], ["torque"]),
+        TensorDictModule(nn.Linear(4, 1), ["observation"], ["value"]),
+    )
+    with pytest.raises(UsageError) as caught:
+        rw.export(made, tmp_path / "p", example=EXAMPLE)
+    assert str(caught.value) == (
+        "[RW146] outputs: which of 'torque', 'value' is the action?\n  → outputs=['value']"
+    )
+
+
+class Critic(nn.Module):
+    def forward(self, hidden: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        return hidden.sum(-1, keepdim=True) + state
+
+
+def test_value_head_and_its_inputs_are_left_out(tmp_path: Path) -> None:
+    made = seeded(
+        lambda: ActorValueOperator(
+            TensorDictModule(nn.Linear(4, 8), ["observation"], ["hidden"]),
+            TensorDictModule(nn.Linear(8, 2), ["hidden"], ["action"]),
+            TensorDictModule(Critic(), ["hidden", "privileged"], ["state_value"]),
+        )
+    )
+    policy = exported(made, tmp_path / "p", example=EXAMPLE)
+    assert [port.name for port in policy.signature.inputs] == ["observation"]
+    inputs = inputs_for("", 4)
+    with torch.no_grad():
+        expected = made[1].module(made[0].module(torch.from_numpy(inputs["observation"])))
+    np.testing.assert_allclose(policy.step(inputs)["action"], expected.numpy(), atol=1e-5)
+
+
+class TwoHeads(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x[..., :2], x[..., 2:].exp(), torch.cat([x, -x], -1)
+
+
+@pytest.mark.parametrize("way", ["deterministic", "random"])
+def test_composite_distribution_gives_every_action(way: str, tmp_path: Path) -> None:
+    keys = [("params", "arm", "loc"), ("params", "arm", "scale"), ("params", "gear", "logits")]
+    made = ProbabilisticActor(
+        TensorDictModule(TwoHeads(), ["observation"], keys),
+        in_keys=["params"],
+        distribution_class=CompositeDistribution,
+        distribution_kwargs={
+            "distribution_map": {"arm": D.Normal, "gear": D.Categorical},
+            "name_map": {"arm": ("action", "arm"), "gear": ("action", "gear")},
+        },
+    )
+    policy = exported(
+        made, tmp_path / "p", example=EXAMPLE, exploration=way,
+        outputs=[("action", "arm"), ("action", "gear")],
+    )  # fmt: skip
+    inputs = inputs_for("", 3)
+    got = policy.step(inputs)
+    assert {name: value.shape for name, value in got.items()} == {
+        "action_arm": (3, 2),
+        "action_gear": (3,),
+    }
+    noise = [(p.name, p.shape, p.about.noise) for p in policy.signature.inputs[1:]]
+    if way == "random":
+        assert noise == [
+            ("noise_0", ("batch", 2), "normal"),
+            ("noise_1", ("batch", 1), "uniform"),
+        ]
+    else:
+        assert noise == []
+        for name in ("arm", "gear"):
+            expected = torchrl_action(made, way, inputs, ("action", name))
+            np.testing.assert_allclose(got[f"action_{name}"], expected, atol=1e-5)
+
+
+def test_environment_gives_example_limits_and_meaning(tmp_path: Path) -> None:
+    env = GymEnv("Pendulum-v1")
+    made = seeded(Actor, nn.Linear(3, 1), spec=env.action_spec)
+    policy = exported(made, tmp_path / "p", env=env)
+    manifest = rw.Bundle.open(tmp_path / "p").manifest
+    assert manifest["provenance"]["source"].endswith("actors.Actor")
+    assert str(policy.signature) == (
+        "input   observation  float32 (batch, 3)  [(-1.0, -1.0, -8.0), (1.0, 1.0, 8.0)]\n"
+        "output  action       float32 (batch, 1)  [-2.0, 2.0]\n"
+        "action  action       continuous in [-2.0, 2.0]"
+    )
+
+
+def test_one_hot_action_says_so_and_becomes_an_index_on_request(tmp_path: Path) -> None:
+    made = seeded(QValueActor, nn.Linear(4, 6), spec=ONE_HOT)
+    table = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
+    asked = source(made, example=EXAMPLE)
+    assert asked.about["action"].description == (
+        "one-hot over 6 actions; action=rw.Argmax() exports the index"
+    )
+    policy = exported(made, tmp_path / "p", example=EXAMPLE, action=rw.Argmax(table=table))
+    inputs = inputs_for("", 9)
+    expected = torchrl_action(made, "deterministic", inputs).argmax(-1)
+    np.testing.assert_array_equal(policy.step(inputs)["action"], expected)
+    assert policy.signature.action is not None
+    assert policy.signature.action.table == table
+
+
+def test_table_says_what_an_index_means() -> None:
+    asked = source(POLICIES["QValue, index"](), example=EXAMPLE, table=range(6))
+    assert asked.meaning is not None
+    assert asked.meaning.table == (0, 1, 2, 3, 4, 5)
+
+
+def test_bundle_is_verified_against_a_source_and_asks_for_it(tmp_path: Path) -> None:
+    made = POLICIES["TanhNormal"]()
+    folder = tmp_path / "p"
+    rw.export(made, folder, example=EXAMPLE, exploration="deterministic")
+    with pytest.raises(UsageError) as caught:
+        rw.verify(folder, against=made)
+    assert str(caught.value) == (
+        "[RW147] against: the bundle was made by an adapter; a bare ProbabilisticActor does not "
+        f"say how\n  → rw.verify({str(folder)!r}, against=roadworthy.adapters.torchrl.source("
+        "policy, exploration='deterministic', example=example))"
+    )
+    again = source(made, exploration="deterministic", example=EXAMPLE)
+    certificate = rw.verify(folder, against=again).raise_if_failed()
+    assert [check.name for check in certificate.checks] == ["replay", "batch", "reset", "live"]
+    other = gaussian(D.Normal)
+    assert not rw.verify(folder, against=source(other, example=EXAMPLE)).passed
+
+
+def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        rw.export(POLICIES["Normal"](), tmp_path / "p", example=EXAMPLE, explore="mode", rows=2)
+    assert str(caught.value) == (
+        "[RW001] export(…, explore=…): a torchrl policy takes no 'explore'\n"
+        "  → did you mean 'exploration'?\n"
+        "[RW001] export(…, rows=…): a torchrl policy takes no 'rows'\n"
+        "  → beyond the common keywords it takes exploration, env, transforms, table, period_s, "
+        "batch"
+    )
+    with pytest.raises(UsageError) as caught:
+        rw.export(nn.Linear(4, 2), tmp_path / "p", example=EXAMPLE, exploration="mode")
+    assert str(caught.value) == (
+        "[RW001] export(…, exploration=…): a plain Linear takes no 'exploration'\n"
+        "  → known: 'example', 'memory', 'normalizer', 'outputs', 'action'"
+    )
+
+
+def test_network_of_torchrl_without_keys_is_a_plain_module() -> None:
+    assert adapters.name_of(MLP(in_features=4, out_features=2)) is None
+    assert adapters.name_of(POLICIES["Normal"]()) == "torchrl"
+
+
+def test_transforms_are_left_out_on_request() -> None:
+    env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter())
+    made = seeded(Actor, nn.Linear(3, 1), spec=env.action_spec)
+    assert list(source(made, env=env, transforms=()).example) == ["observation"]
