@@ -52,9 +52,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> rw.Bundle:
 def test_every_target_of_one_program_is_certified(bundle: rw.Bundle) -> None:
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert certificate.passed
-    names = ("replay", "batch", "reset", "live")
-    expected = [(target, name) for target in bundle.targets for name in names]
-    assert [(check.target, check.name) for check in certificate.checks] == expected
+    names = {"replay", "batch", "reset", "live"}
+    for target in ("onnx", "torch_export", "aoti"):
+        assert {each.name for each in certificate.checks if each.target == target} >= names
     assert bundle.targets["aoti"] == FILE
 
 
