@@ -79,7 +79,7 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     assert bundle.targets == {"onnx": "policy.onnx", "torch_export": "policy.pt2"}
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert [check.title for check in certificate.checks] == [
-        "replay", "batch", "reset", "live",
+        "replay", "batch", "reset", "live", "logits",
         "torch_export replay", "torch_export batch", "torch_export reset", "torch_export live",
     ]  # fmt: skip
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
