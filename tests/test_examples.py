@@ -132,10 +132,26 @@ def test_ppo_plays_pendulum_as_torchrl_does(trained: Callable[..., Trained]) -> 
     assert "seed 1: return -" in said
 
 
+def test_ppo_normalises_with_the_statistics_of_its_training(
+    trained: Callable[..., Trained],
+) -> None:
+    pendulum = trained("ppo_continuous", 500)
+    saved = torch.load(pendulum.checkpoint, weights_only=True)
+    statistics = saved["transform"]["transforms.0._extra_state"]
+    observation = torch.tensor([0.6, 0.8, -3.0])
+    deviation = statistics["var.-|-.observation"].sqrt()
+    x = (observation - statistics["loc.-|-.observation"]) / deviation
+    values = list(saved["policy"].values())
+    for weight, bias in zip(values[::2], values[1::2], strict=True):
+        x = (weight @ x + bias).tanh()
+    got = rw.load(pendulum.bundle).act(observation.numpy())
+    assert got == pytest.approx(2 * x[:1].numpy(), abs=1e-4)
+
+
 def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
     trained: Callable[..., Trained],
 ) -> None:
-    cartpole = trained("recurrent", 500)
+    cartpole = trained("recurrent", 2000)
     assert "memory  recurrent_state_h" in cartpole.said
     assert cartpole.said.count("the same actions") == 5
     assert "DIFFERENT" not in cartpole.said
