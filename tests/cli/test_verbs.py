@@ -82,7 +82,13 @@ def test_verify_alone_says_that_the_live_module_was_not_part_of_it(workshop: Pat
 def test_verify_against_the_module_adds_the_live_check(workshop: Path) -> None:
     words = ["verify", "cartpole", "--against", "my_policy.py:actor", "--json"]
     data = roadworthy(*words, cwd=workshop).json()
-    assert [check["name"] for check in data["checks"]] == ["replay", "batch", "reset", "live"]
+    assert [check["name"] for check in data["checks"]] == [
+        "replay",
+        "batch",
+        "reset",
+        "live",
+        "logits",
+    ]
     assert data["passed"] is True
 
 

@@ -108,9 +108,9 @@ def test_doctor_without_an_input_reads_and_proposes_one(call: Call, policies: st
 
 
 def test_doctor_refuses_to_describe_a_source_twice(call: Call, policies: str) -> None:
-    code, _, err = call("doctor", f"{policies}:source", "--input", "obs=4")
-    assert code == 2
-    assert "a Source already says this" in err
+    code, out, _ = call("doctor", f"{policies}:source", "--input", "obs=4")
+    assert code == 1
+    assert "a Source already says this" in out
 
 
 FIXABLE = """

@@ -14,7 +14,7 @@ from roadworthy.doctor.pages import Page, codes, page, parsed
 from roadworthy.errors import RoadworthyError, UsageError
 
 # Nothing that a script does on one machine shows these on every machine.
-NO_SCRIPT = {"RW002"}
+NO_SCRIPT = {"RW002", "RW125"}
 # A script that diagnoses without an example is told so, whatever else it shows.
 ONLY_READ = "RW171"
 SHOWN = [code for code in codes() if code not in NO_SCRIPT]

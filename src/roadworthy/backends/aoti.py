@@ -84,8 +84,8 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
         "cpp.cxx": (None, _compiler().name),
         # A policy runs on one thread: no parallel region is compiled into it.
         "cpp.threads": 1,
-        # Weights are constants: they are laid out as the processor likes them.
-        "freezing": True,
+        # Frozen weights go to oneDNN, which takes 30 µs more to be called than the plain product.
+        "freezing": False,
     }
     try:
         with torch.no_grad():

@@ -7,10 +7,8 @@ stand-in. Whatever else was read is remembered: it would become a constant.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +19,9 @@ from torch.utils._pytree import tree_map_only
 from roadworthy.capture.indexing import INDEXING, has_traced_places
 from roadworthy.capture.views import Window, look, readable
 from roadworthy.errors import ExportError
+from roadworthy.lines import current_line
 from roadworthy.spec.port import Array
 
-_OWN = Path(__file__).resolve().parent.parent
-_TORCH = Path(torch.__file__).resolve().parent
 _RANDOM = frozenset(
     (
         "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
@@ -145,7 +142,7 @@ class Substitution(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _draws(func, args, kwargs or {}):
-            self.draws.append(_call_site())
+            self.draws.append(current_line())
         args = tree_map_only(torch.Tensor, self.stand_in, args)
         kwargs = tree_map_only(torch.Tensor, self.stand_in, kwargs or {})
         if func in INDEXING and has_traced_places(args[1]):
@@ -174,7 +171,7 @@ class Substitution(TorchFunctionMode):
 
     def _note(self, tensor: torch.Tensor, rest: Array | None = None) -> None:
         if id(tensor) not in self.reads:
-            self.reads[id(tensor)] = Read(tensor, _call_site(), rest)
+            self.reads[id(tensor)] = Read(tensor, current_line(), rest)
 
     def _view(self, region: Region, tensor: torch.Tensor) -> torch.Tensor:
         shape = tuple(region.base.shape)
@@ -223,12 +220,3 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
         training = kwargs.get("training", args[2] if len(args) > 2 else kwargs.get("train", True))
         return bool(training)
     return name in _RANDOM
-
-
-def _call_site() -> str:
-    """`file.py:12 (code)`: the line of the user's code that is being run."""
-    for frame in reversed(traceback.extract_stack()):
-        place = Path(frame.filename).resolve()
-        if _OWN not in place.parents and _TORCH not in place.parents and place.is_file():
-            return f"{place.name}:{frame.lineno} ({frame.line})"
-    return ""

@@ -27,8 +27,9 @@ def undecided(source: Source, signature: Signature, model: bytes) -> Undecided |
     """Both sides before the choice; None where the policy chooses nothing, or inside the module."""
     if not source.steps or not isinstance(source.steps[-1], (Argmax, MultiDiscrete)):
         return None
-    assert signature.action is not None
-    sizes = signature.action.sizes
+    sizes = signature.action.sizes if signature.action else ()
+    if not sizes:
+        return None
     graph = onnx.load_from_string(model)
     names = [node.input[0] for node in graph.graph.node if node.op_type == "ArgMax"][-len(sizes) :]
     typed = {port.name: port.dtype for port in signature.inputs}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, working
-from roadworthy.cli.export import example, pair
+from roadworthy.cli.describing import Inputs, Memories, Outputs, keywords
 from roadworthy.cli.targets import resolve
-from roadworthy.errors import UsageError, need
+from roadworthy.errors import need
 
 if TYPE_CHECKING:
     from roadworthy.diagnosing import Diagnosis
@@ -19,16 +19,9 @@ if TYPE_CHECKING:
 
 def doctor(
     source: Annotated[str, typer.Argument(help="file.py:name or package.module:name")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", help="NAME=SHAPE of one row: obs=48, image=uint8:84,84,4"),
-    ] = None,
-    memory: Annotated[
-        list[str] | None, typer.Option(help="NAME=attribute that persists: h=hidden")
-    ] = None,
-    outputs: Annotated[
-        list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
-    ] = None,
+    inputs: Inputs = None,
+    memory: Memories = None,
+    outputs: Outputs = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
@@ -45,11 +38,15 @@ def doctor(
     """
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
+    from roadworthy.diagnosing import diagnose
+    from roadworthy.exporting import ExportOptions
+
     with working(silent=as_json) as progress:
         progress("loading the source")
         found = resolve(source)
         progress("reading, running and trying it")
-        diagnosis = _diagnosed(found, inputs or [], memory or [], outputs or [], fix=fix)
+        given = keywords(inputs, memory, outputs)
+        diagnosis = diagnose(found, **given, options=ExportOptions(fix=fix))
     if as_json:
         print_json(
             {
@@ -62,28 +59,6 @@ def doctor(
         _print(diagnosis)
     if not diagnosis.ok:
         raise typer.Exit(1)
-
-
-def _diagnosed(
-    found: Any, inputs: list[str], memory: list[str], outputs: list[str], *, fix: bool
-) -> Diagnosis:
-    from roadworthy.capture.source import Source
-    from roadworthy.diagnosing import diagnose
-    from roadworthy.exporting import ExportOptions
-
-    options = ExportOptions(fix=fix)
-
-    if isinstance(found, Source):
-        if inputs or memory or outputs:
-            raise UsageError("a Source already says this", hint="drop --input/--memory/--output")
-        return diagnose(found, options=options)
-    return diagnose(
-        found,
-        example=dict(example(each) for each in inputs) or None,
-        memory=dict(pair(each) for each in memory),
-        outputs=[None if name == "-" else name for name in outputs] or None,
-        options=options,
-    )
 
 
 def _print(diagnosis: Diagnosis) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,31 +17,19 @@ from roadworthy.cli.console import (
     size_text,
     working,
 )
+from roadworthy.cli.describing import Inputs, Memories, Outputs, keywords
 from roadworthy.cli.targets import resolve
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
-from roadworthy.spec.port import DTYPES
 from roadworthy.verification.certificate import Certificate
-
-if TYPE_CHECKING:
-    import torch
-
-_INPUT = re.compile(r"(?P<name>[^=]+)=(?:(?P<dtype>[a-z]+\d*):)?(?P<shape>(?:\d+(?:,\d+)*)?)")
 
 
 def export(
     source: Annotated[str, typer.Argument(help="file.py:name or package.module:name")],
     folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", help="NAME=SHAPE of one row: obs=48, image=uint8:84,84,4"),
-    ] = None,
-    memory: Annotated[
-        list[str] | None, typer.Option(help="NAME=attribute that persists: h=hidden")
-    ] = None,
-    outputs: Annotated[
-        list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
-    ] = None,
+    inputs: Inputs = None,
+    memory: Memories = None,
+    outputs: Outputs = None,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help="onnx (the default), torch_export or aoti; again for more."),
@@ -69,7 +57,7 @@ def export(
     """
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
-    from roadworthy.exporting import ExportOptions, export_source
+    from roadworthy.exporting import ExportOptions, described, export_source
 
     with working(silent=as_json) as progress:
         options = ExportOptions(
@@ -82,8 +70,8 @@ def export(
             progress=progress,
         )
         progress("loading the source")
-        described = _described(resolve(source), inputs or [], memory or [], outputs or [])
-        bundle = export_source(described, folder, options)
+        found, given = resolve(source), keywords(inputs, memory, outputs)
+        bundle = export_source(described(_explicit(found, given), given, {}), folder, options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())
     if as_json:
@@ -106,44 +94,14 @@ def export(
     console.print(f"next: roadworthy inspect {folder}    roadworthy bench {folder}", style="dim")
 
 
-def _described(found: Any, inputs: list[str], memory: list[str], outputs: list[str]) -> Any:
+def _explicit(found: Any, given: Mapping[str, Any]) -> Any:
+    """What was found; a bare module must have been described on the command line."""
+    from roadworthy.adapters import name_of
     from roadworthy.capture.source import Source
 
-    if isinstance(found, Source):
-        if inputs or memory or outputs:
-            raise UsageError("a Source already says this", hint="drop --input/--memory/--output")
-        return found
-    if not inputs:
+    if given["example"] is None and not isinstance(found, Source) and name_of(found) is None:
         raise UsageError(
             "a bare module does not say what its inputs are",
             hint="--input obs=48 (the shape of one row), once for each input",
         )
-    return Source(
-        found,
-        example=dict(example(each) for each in inputs),
-        memory=dict(pair(each) for each in memory),
-        outputs=[None if name == "-" else name for name in outputs] or None,
-    )
-
-
-def example(text: str) -> tuple[str, torch.Tensor]:
-    """Name and example of an input, from `NAME=SHAPE`."""
-    import torch
-
-    match = _INPUT.fullmatch(text)
-    dtype = (match["dtype"] or "float32") if match else ""
-    if match is None or dtype not in DTYPES:
-        raise UsageError(
-            f"cannot read --input {text!r}",
-            hint="NAME=SHAPE such as obs=48, image=uint8:84,84,4 or step=int64:",
-        )
-    shape = [int(size) for size in match["shape"].split(",") if size]
-    return match["name"], torch.zeros(2, *shape, dtype=getattr(torch, dtype))
-
-
-def pair(text: str) -> tuple[str, str]:
-    """Name and attribute of a memory, from `NAME=attribute`."""
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise UsageError(f"cannot read --memory {text!r}", hint="NAME=attribute, such as h=hidden")
-    return name, path
+    return found

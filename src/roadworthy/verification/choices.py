@@ -24,11 +24,15 @@ def choices(bundle: Bundle, subject: Any, seed: int) -> list[Check]:
     found = find(bundle.signature, bundle.files[POLICY]) if find else None
     if found is None:
         return []
-    behind, original = found
     try:
-        policy = Policy(behind.signature, OnnxEngine(behind.model))
-    except BundleError:  # the graph keeps its logits in another type: nothing can be read
+        return [_compared(bundle, subject, found, seed)]
+    except BundleError:  # the graph keeps its logits in another type or shape: not readable
         return []
+
+
+def _compared(bundle: Bundle, subject: Any, found: tuple[Any, Any], seed: int) -> Check:
+    behind, original = found
+    policy = Policy(behind.signature, OnnxEngine(behind.model))
     rows = subject.rows or bundle.signature.fixed_rows or ROWS
     rng = np.random.default_rng(seed + 31)
     inputs = subject.draw(bundle.signature, rng, steps=STEPS, rows=rows)
@@ -46,7 +50,7 @@ def choices(bundle: Bundle, subject: Any, seed: int) -> list[Check]:
                 step, {f"{name} logits": _allowed(live.step(now)[name], logits)},
                 {f"{name} logits": _allowed(logits, logits)},
             )  # fmt: skip
-    return [Check.of("logits", "the numbers behind each choice agree", comparison)]
+    return Check.of("logits", "the numbers behind each choice agree", comparison)
 
 
 def _allowed(values: Array, masked: Array) -> Array:

@@ -42,8 +42,10 @@ class Difference:
     element: str = ""
 
     def __str__(self) -> str:
-        named = (*map(str, self.index[:-1]), self.element or str(self.index[-1]))
-        place = "".join(f"[{each}]" for each in named) if self.index else ""
+        named = [str(each) for each in self.index]
+        if self.element:
+            named[-1] = self.element
+        place = "".join(f"[{each}]" for each in named)
         return (
             f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
             f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g})"

@@ -6,10 +6,8 @@ sides can be laid beside each other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,15 +19,13 @@ from roadworthy.capture.borrowed import borrowed
 from roadworthy.capture.capture import capture
 from roadworthy.capture.source import Source
 from roadworthy.errors import ExportError
+from roadworthy.lines import quoted_line
 from roadworthy.quiet import quiet
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 
 # Values that are fetched at once: a large graph is looked at piece by piece.
 PIECE = 256
-_OWN = Path(__file__).resolve().parent.parent
-_TORCH = Path(torch.__file__).resolve().parent
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +110,7 @@ class _Recorder(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
         if isinstance(result, torch.Tensor) and n.op == "call_function":
-            where = _user_line(n.meta.get("stack_trace") or "")
+            where = quoted_line(n.meta.get("stack_trace") or "")
             self.found[n.name] = TorchValue(result.detach().numpy().copy(), where)
         return result
 
@@ -130,12 +126,3 @@ def _lifted(program: torch.export.ExportedProgram) -> list[Any]:
         held = program.state_dict.get(spec.target)
         found.append(program.constants[spec.target] if held is None else held)
     return found
-
-
-def _user_line(stack: str) -> str:
-    """`file.py:12 (code)`: the deepest frame that is neither ours nor torch's."""
-    for file, line, code in reversed(_FRAME.findall(stack)):
-        place = Path(file)
-        if _OWN not in place.parents and _TORCH not in place.parents:
-            return f"{place.name}:{line} ({code.strip()})"
-    return ""

@@ -35,9 +35,20 @@ from tests.adapters.torchrl.policies import (
     torchrl_action,
 )
 
-EXACT = [
-    *((name, "deterministic") for name in POLICIES if name not in ("TanhDelta", "TanhNormal")),
-    ("Normal", "mode"), ("Normal", "mean"), ("TruncatedNormal", "mode"),
+WAYS = [
+    *((name, "deterministic") for name in POLICIES),
+    ("Normal", "mode"), ("Normal", "mean"), ("Delta", "mean"), ("TanhDelta", "mode"),
+    ("IndependentNormal", "mean"), ("TruncatedNormal", "mode"), ("TruncatedNormal", "mean"),
+    ("Categorical", "mode"), ("OneHotCategorical", "mode"), ("MaskedCategorical", "mode"),
+]  # fmt: skip
+# An export takes a second: one of each kind is exported, the others are compared as rewritten.
+REWRITTEN_ONLY = {
+    "IndependentNormal", "TanhNormal", "Delta", "TanhDelta", "QValue, one-hot",
+    "DistributionalQValue, index", "EGreedy, one-hot",
+}  # fmt: skip
+EXPORTED = [
+    *((name, "deterministic") for name in POLICIES if name not in REWRITTEN_ONLY),
+    ("Normal", "mean"), ("TruncatedNormal", "mode"),
 ]  # fmt: skip
 NO_CLOSED_FORM = {
     ("TanhNormal", "mean"): "TanhNormal has no mean in closed form",
@@ -49,7 +60,19 @@ NO_CLOSED_FORM = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), EXACT)
+@pytest.mark.parametrize(("name", "way"), WAYS)
+def test_rewriting_acts_as_torchrl_does(name: str, way: str) -> None:
+    made = POLICIES[name]()
+    rewritten = source(made, exploration=way, example=example_for(name)).module
+    for rows in (1, 3, 8):
+        inputs = inputs_for(name, rows, seed=rows)
+        with torch.no_grad():
+            got = rewritten(**{key: torch.from_numpy(value) for key, value in inputs.items()})
+        expected = torchrl_action(made, way, inputs)
+        np.testing.assert_allclose(got["action"].numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "way"), EXPORTED)
 def test_action_is_the_one_that_torchrl_gives(name: str, way: str, tmp_path: Path) -> None:
     made = POLICIES[name]()
     policy = exported(made, tmp_path / "p", exploration=way, example=example_for(name))
