@@ -9,9 +9,18 @@ import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 from torch.distributions import Categorical
-from torchrl.envs import Compose, GymWrapper, InitTracker, StepCounter, TransformedEnv
+from torchrl.envs import (
+    Compose,
+    GymWrapper,
+    InitTracker,
+    ObservationNorm,
+    StepCounter,
+    TransformedEnv,
+)
 from torchrl.modules import LSTMModule, ProbabilisticActor
 from world import make_world
+
+USUAL = (0.5, 0.05)  # how far the cart, in metres, and the pole, in radians, are usually off
 
 
 def make_policy() -> ProbabilisticActor:
@@ -28,7 +37,14 @@ def make_env(policy: Any) -> TransformedEnv:
     primers = [each for each in policy.modules() if isinstance(each, LSTMModule)]
     return TransformedEnv(
         GymWrapper(make_world(), categorical_action_encoding=True),
-        Compose(InitTracker(), *(each.make_tensordict_primer() for each in primers), StepCounter()),
+        Compose(
+            ObservationNorm(
+                0.0, torch.tensor(USUAL), in_keys=["observation"], standard_normal=True
+            ),
+            InitTracker(),
+            *(each.make_tensordict_primer() for each in primers),
+            StepCounter(),
+        ),
     )
 
 

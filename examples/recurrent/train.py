@@ -17,7 +17,7 @@ FRAMES_PER_BATCH = 1_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--frames", type=int, default=40_000)
+    parser.add_argument("--frames", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("cartpole.pt"))
     arguments = parser.parse_args()
