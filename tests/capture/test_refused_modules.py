@@ -126,7 +126,10 @@ def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
 def test_number_that_mixes_rows_is_named_before_the_certificate_it_fails(refuse: Refuse) -> None:
     line = refused.line(refused.Item, "return self.net(obs) * obs.max().item()")
     findings = refuse(refused.Item(), example=OBS)
-    assert [(each.code, each.where) for each in findings] == [("RW103", line), ("RW300", "batch")]
+    assert [(each.code, each.where) for each in findings[:2]] == [
+        ("RW103", line),
+        ("RW300", "batch"),
+    ]
 
 
 @pytest.mark.parametrize(
