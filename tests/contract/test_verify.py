@@ -59,6 +59,12 @@ def test_seed_changes_what_is_drawn_and_is_recorded(export_once: ExportOnce) -> 
     assert one.checks[1].differences != other.checks[1].differences
 
 
+def test_the_recorded_seed_makes_the_same_certificate_again(export_once: ExportOnce) -> None:
+    exported = export_once("lstm")
+    written = rw.Certificate.from_bytes(exported.bundle.files["certificate.json"])
+    assert rw.verify(exported.folder, against=exported.source, seed=written.seed) == written
+
+
 def test_certificate_survives_json(exported: Exported) -> None:
     certificate = rw.Certificate.from_bytes(exported.bundle.files["certificate.json"])
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
