@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)
 	$(BIN)/ruff format --check .

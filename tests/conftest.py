@@ -44,3 +44,12 @@ def export_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Expor
 def exported(request: pytest.FixtureRequest, export_once: Callable[[str], Exported]) -> Exported:
     """Every policy of the registry, one after another."""
     return export_once(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of one policy go to one worker, so that it is exported there and nowhere else."""
+    for item in items:
+        given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        named = [each for each in given if isinstance(each, str) and each in CASES]
+        if named:
+            item.add_marker(pytest.mark.xdist_group(named[0]))

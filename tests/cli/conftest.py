@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from roadworthy.cli.app import run
 
 POLICY_FILE = """
 import torch
@@ -51,15 +53,27 @@ class Result:
 
 
 def roadworthy(*words: str, cwd: Path, columns: int = 100) -> Result:
-    run = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-m", "roadworthy", *words],
-        cwd=cwd, capture_output=True, text=True,
-        env={
-            "COLUMNS": str(columns), "PATH": "", "PYTHONIOENCODING": "utf-8",
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        },
-    )  # fmt: skip
-    return Result(run.returncode, run.stdout, run.stderr)
+    """The command as its entry point runs it, in this process: PyTorch is imported once."""
+    out, err = io.StringIO(), io.StringIO()
+    known = set(sys.modules)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.chdir(cwd)
+        patch.setenv("COLUMNS", str(columns))
+        patch.setattr(sys, "argv", ["roadworthy", *words])
+        code = 0
+        try:
+            run()
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 0
+    # What a user's file brought in must not be there when another file is loaded.
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(cwd)):
+            del sys.modules[name]
+    return Result(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ def test_what_no_search_finds_the_living_environment_shows(
     env = GatedCommand()
     with pytest.raises(CertificateFailed) as caught:
         export_environment(env, feedforward(env), tmp_path / "bundle")
-    (finding,) = caught.value.findings
+    finding, *_ = caught.value.findings
     assert finding.where == "life"
     assert finding.what.startswith("actions[0]")
     assert list(tmp_path.iterdir()) == []

@@ -81,7 +81,7 @@ def test_environment_and_actor_come_back_bit_for_bit(style: str, tmp_path: Path)
     assert differing(before, facts(env, actor)) == []
 
 
-@pytest.mark.parametrize("style", ENVIRONMENTS)
+@pytest.mark.parametrize("style", ["in_place", "early_views", "four_robots", "ring", "lstm"])
 def test_evaluate_agrees_inside_and_outside_of_inference_mode(style: str, tmp_path: Path) -> None:
     env, actor = ENVIRONMENTS[style]()
     for module in env.context_manager().modules:
