@@ -199,6 +199,8 @@ def test_mistakes_in_the_call_are_explained(leaning: Path) -> None:
     one = gym.make("CartPole-v1")
     shared = refusal(lambda: rw.verify(leaning, against=Leaning(), env=lambda: one))
     assert "the function returns the same environment twice" in shared
+    alike = refusal(lambda: rw.verify(leaning, against=Leaning(), env=lambda: one, episodes=1))
+    assert "the function returns the same environment twice" in alike
     made = refusal(lambda: rw.verify(leaning, against=Leaning(), env=one))
     assert "pass a function that makes it: env=lambda: gym.make(…)" in made
     other = refusal(lambda: rw.verify(leaning, against=Leaning(), env="Pendulum-v1"))

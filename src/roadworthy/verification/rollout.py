@@ -69,7 +69,8 @@ def closed_loop(
     """The checks `teacher` (the original drives) and `closed loop` (the artifact drives)."""
     policy, follower = new(), new()
     signature = policy.signature
-    theirs, ours = (_stage(world, signature) for _ in range(2))
+    taken: list[Any] = []
+    theirs, ours = (_stage(world, signature, taken) for _ in range(2))
     originals, artifacts = [], []
     try:
         with subject.original(signature, rows=theirs.rows) as live:
@@ -88,13 +89,17 @@ def closed_loop(
     return [teacher, _closed(originals, artifacts, signature, world, seed=seed)]
 
 
-def _stage(world: World, signature: Signature) -> Stage:
-    """As many environments as the policy has rows: episodes are played side by side."""
+def _stage(world: World, signature: Signature, taken: list[Any]) -> Stage:
+    """As many environments as the policy has rows: episodes are played side by side.
+
+    None of them may be among the `taken`, to which they are added.
+    """
     rows = signature.fixed_rows or min(world.episodes, MOST_ROWS)
     envs = [world.make()]
     if not hasattr(envs[0], "single_observation_space"):
         envs += [world.make() for _ in range(rows - 1)]
-    if len({id(each) for each in envs}) < len(envs):
+    taken += envs
+    if len({id(each) for each in taken}) < len(taken):
         raise UsageError(
             "the function returns the same environment twice",
             where="env",
