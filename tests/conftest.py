@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from torch.onnx._internal._lazy_import import onnxscript_apis
 
 import roadworthy as rw
 from tests.policies import CASES, Case
+
+# Reading 500 operators from their sources takes a third of an export, and is the same each time.
+onnxscript_apis.get_torchlib_ops = functools.cache(onnxscript_apis.get_torchlib_ops)
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,15 @@ def exported(request: pytest.FixtureRequest, export_once: Callable[[str], Export
     return export_once(request.param)
 
 
+# What is made once for many tests, and takes seconds: these tests stay in one worker.
+SHARED = ("trained", "bundle")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests of one policy go to one worker, so that it is exported there and nowhere else."""
     for item in items:
         given = item.callspec.params.values() if hasattr(item, "callspec") else ()
         named = [each for each in given if isinstance(each, str) and each in CASES]
-        if named:
-            item.add_marker(pytest.mark.xdist_group(named[0]))
+        shared = item.path.name if set(SHARED) & set(item.fixturenames) else None
+        if named or shared:
+            item.add_marker(pytest.mark.xdist_group(named[0] if named else shared))
