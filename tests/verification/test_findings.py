@@ -143,3 +143,15 @@ def test_a_graph_that_depends_on_the_example_is_refused(
     assert finding.code == "RW125"
     assert finding.what.startswith("another example gives another graph")
     assert list(tmp_path.iterdir()) == []
+
+
+class HoldsNan(nn.Module):
+    """A constant that is no number, hidden by a mask: two captures of it are the same graph."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        unknown = torch.tensor([float("nan"), 1.0])
+        return torch.where(torch.isnan(unknown), obs, obs * unknown)
+
+
+def test_a_constant_that_is_no_number_is_no_other_graph(tmp_path: Path) -> None:
+    rw.export(HoldsNan(), tmp_path / "b", example={"obs": torch.zeros(1, 2)})

@@ -43,7 +43,7 @@ def _refuse_frozen_example(
 ) -> None:
     """Two captures from different example values must be the same graph."""
     same = one.graph_module.code == other.graph_module.code and all(
-        torch.equal(value, other.constants[name])
+        bool(torch.isclose(value, other.constants[name], rtol=0, atol=0, equal_nan=True).all())
         for name, value in one.constants.items()
         if isinstance(value, torch.Tensor)
     )

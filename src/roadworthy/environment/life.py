@@ -22,7 +22,7 @@ LIFE_STEPS = 64
 
 def life(policy: Policy, source: EnvironmentSource) -> Check:
     """The living environment and the artifact side by side, tick by tick, resets included."""
-    comparison, starts = Comparison(), Comparison()
+    comparison, starts = Comparison(policy.signature), Comparison()
     with preserved(*source.roots.values()), one_thread(), torch.inference_mode():
         evaluating(source.env, source.actor)
         with watched(source) as living:

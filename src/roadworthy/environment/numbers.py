@@ -45,8 +45,10 @@ def located(name: str, read: Any, roots: Mapping[str, object]) -> Number:
             place.put(roots, _other(value))
         except (TypeError, AttributeError):  # inside a tuple, or read-only
             continue
-        answer = read()
-        place.put(roots, held)
+        try:
+            answer = read()
+        finally:
+            place.put(roots, held)
         if answer == _other(value):
             return Number(place, roots)
     raise UsageError(
