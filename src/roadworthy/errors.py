@@ -56,8 +56,8 @@ class RoadworthyError(Exception):
         self.findings: tuple[Finding, ...] = tuple(findings) or (own,)
         super().__init__("\n".join(str(finding) for finding in self.findings))
 
-    def retell(self, findings: Sequence[Finding]) -> None:
-        """Say the same with other findings: those of a closer look."""
+    def replace_findings(self, findings: Sequence[Finding]) -> None:
+        """Changes what the error says: the findings of a closer look take the place of its own."""
         self.findings = tuple(findings)
         self.args = ("\n".join(str(finding) for finding in self.findings),)
 

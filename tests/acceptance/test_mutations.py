@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import roadworthy as rw
-from roadworthy.environment import export_environment
+from roadworthy import export_environment
 from tests.acceptance import mutations
 from tests.acceptance.mutations import Mutation, damaged
 from tests.conftest import Exported

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.environment import export_environment
+from roadworthy import export_environment
 from tests.acceptance import artifacts, walkers
 from tests.acceptance.conftest import Refused
 from tests.environment import mistakes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roadworthy.environment import export_environment
+from roadworthy import export_environment
 from roadworthy.errors import CertificateFailed, ExportError
 from tests.environment.disguised import BOOKKEEPING, DISGUISED, Extra, GatedCommand, NumpyState
 from tests.environment.mistakes import Sound

@@ -10,15 +10,9 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.environment import (
-    Group,
-    Input,
-    Memory,
-    Output,
-    add_actor_memory,
-    export_environment,
-    export_environment_as_onnx,
-)
+from roadworthy import export_environment
+from roadworthy.compat.exploy import export_environment_as_onnx
+from roadworthy.environment import Group, Input, Memory, Output, add_actor_memory
 from roadworthy.errors import CertificateFailed, ExportError, RoadworthyError, UsageError
 from tests.environment.eager import differing, facts
 from tests.environment.mistakes import (

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.capture.record import ModuleSubject
+from roadworthy.originals.module import ModuleOriginal
 from roadworthy.runtime.load import load
 from roadworthy.verification.rollout import closed_loop
 
@@ -127,7 +127,7 @@ def test_a_vectorised_environment_resets_its_rows_by_itself(recurrent: Path, vec
 
 
 def test_a_random_world_is_judged_by_its_returns(leaning: Path) -> None:
-    world = rw.World(lambda: Noisy(gym.make("CartPole-v1")), episodes=8, margin=500.0)
+    world = rw.ClosedLoop(lambda: Noisy(gym.make("CartPole-v1")), episodes=8, margin=500.0)
     certificate = rw.verify(leaning, against=Leaning(), env=world)
     closed = named(certificate.raise_if_failed(), "closed loop")
     assert closed.facts["mode"] == "returns"
@@ -152,9 +152,9 @@ def test_ties_are_counted_and_forgiven_and_nothing_else_is(tmp_path: Path) -> No
     def checks(gap: float, tie_margin: float | None) -> tuple[Any, Any]:
         original = Leaning(shift=-gap)
         source = rw.Source(original, example={"obs": torch.zeros(1, 4)}, action=rw.Argmax())
-        world = rw.World(Resting, episodes=3, tie_margin=tie_margin)
+        world = rw.ClosedLoop(Resting, episodes=3, tie_margin=tie_margin)
         teacher, closed = closed_loop(
-            lambda: load(tmp_path / "b"), ModuleSubject(source), world, seed=0,
+            lambda: load(tmp_path / "b"), ModuleOriginal(source), world, seed=0,
             progress=lambda stage: None,
         )  # fmt: skip
         return teacher, closed

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import torch
 
-from roadworthy.capture.source import Source, forward_parameters, takes_any_name
 from roadworthy.errors import UsageError
+from roadworthy.source import Source, forward_parameters, takes_any_name
 
 Style = Literal["by_name", "one_argument", "one_mapping"]
 

@@ -1,31 +1,31 @@
-"""From a source to a Program: study the module, then let torch.export write down its graph."""
+"""From a source to a Program: analyse the module, then let torch.export write down its graph."""
 
 from __future__ import annotations
 
 import torch
 
-from roadworthy.capture.borrowed import borrowed
+from roadworthy.capture.analysis import ModuleAnalysis
+from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.recipe import recipe
-from roadworthy.capture.source import Source
-from roadworthy.capture.study import Study
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
+from roadworthy.source import Source
 
 
 def capture(source: Source) -> Program:
     """The program of `source`; its module comes back as it was."""
-    with borrowed(source):
-        study = Study(source)
-        inputs = study.sized({})
-        graph = _graph(study, inputs)
-        _refuse_frozen_example(graph, _graph(study, _others(inputs)), source)
+    with export_mode(source):
+        analysis = ModuleAnalysis(source)
+        inputs = analysis.sized({})
+        graph = _graph(analysis, inputs)
+        _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
-            signature=study.signature,
+            signature=analysis.signature,
             graph=graph,
-            recipe=recipe(source, study.slots),
+            recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
         )
 
@@ -56,23 +56,23 @@ def _refuse_frozen_example(
         )
 
 
-def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
-    symbols = {name: torch.export.Dim(name, min=1) for name in study.symbols}
-    memory = study.fresh_memory({})
-    declared = [port.shape for port in study.signature.inputs]
-    declared += [each.shape for each in study.signature.memory]
+def _graph(analysis: ModuleAnalysis, inputs: Tensors) -> torch.export.ExportedProgram:
+    symbols = {name: torch.export.Dim(name, min=1) for name in analysis.symbols}
+    memory = analysis.fresh_memory({})
+    declared = [port.shape for port in analysis.signature.inputs]
+    declared += [each.shape for each in analysis.signature.memory]
     shapes = tuple(
         {axis: symbols[dim] for axis, dim in enumerate(shape) if isinstance(dim, str)} or None
         for shape in declared
     )
     arguments = (
-        *(inputs[name] for name in study.composed.input_names),
-        *(memory[name] for name in study.composed.memory_names),
+        *(inputs[name] for name in analysis.composed.input_names),
+        *(memory[name] for name in analysis.composed.memory_names),
     )
     try:
         with traceable():
             return torch.export.export(
-                study.step,
+                analysis.step,
                 arguments,
                 dynamic_shapes={"tensors": shapes},
                 strict=False,
@@ -81,5 +81,5 @@ def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
     except Exception as error:  # torch.export raises what it likes, user errors included
-        module = study.source.module
+        module = analysis.source.module
         raise capture_failure(error, type(module).__name__, module) from error

@@ -13,9 +13,9 @@ from torch.distributions import Distribution
 from roadworthy.capture import transforms
 from roadworthy.capture.calling import Calling
 from roadworthy.capture.memory import Slot, Tensors, attributes, inserted
-from roadworthy.capture.source import Source
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
+from roadworthy.source import Source
 from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.source import Attribute
 from roadworthy.errors import UsageError, did_you_mean
+from roadworthy.source import Attribute
 from roadworthy.spec.layout import Layout, layout_of, pack, ports_of, unpack
 from roadworthy.spec.port import BATCH, Memory, freeze
 

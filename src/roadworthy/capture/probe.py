@@ -16,9 +16,7 @@ from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.lines import current_line
-
-# Two policies that agree to this are the same; hidden state and randomness move far more.
-CLOSE = 1e-4
+from roadworthy.spec.tolerance import SAME_POLICY
 
 
 def resized(example: Tensors, sizes: Mapping[str, Mapping[int, int]]) -> Tensors:
@@ -212,11 +210,7 @@ def _row_by_row(
 
 
 def _close(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
-    return all(
-        a.shape == b.shape
-        and torch.allclose(a.double(), b.double(), rtol=CLOSE, atol=CLOSE, equal_nan=True)
-        for a, b in zip(one, other, strict=True)
-    )
+    return all(SAME_POLICY.close(b, a) for a, b in zip(one, other, strict=True))
 
 
 def symbolic_shapes(

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from roadworthy.errors import Finding
+from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.port import shape_text
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.certificate import Certificate, Check
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 

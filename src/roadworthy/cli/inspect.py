@@ -21,14 +21,14 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.graph import graph_lines
-from roadworthy.cli.targets import resolve
+from roadworthy.cli.objects import resolve
 from roadworthy.cli.values import node_values, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import load
 from roadworthy.spec.bundle import CERTIFICATE, Bundle
+from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.certificate import Certificate
 
 
 def inspect(

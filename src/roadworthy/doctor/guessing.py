@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.capture.source import forward_parameters
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.source import forward_parameters
 
 # Cameras in reinforcement learning are square and of this size more often than of any other.
 _PIXELS = 84

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.source import Attribute, Source
-from roadworthy.capture.study import Study
+from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.errors import Finding
 from roadworthy.program import Program
+from roadworthy.source import Attribute, Source
 
 # Their code is not the user's to change.
 _LIBRARIES = ("torch", "tensordict", "torchrl", "roadworthy")
@@ -27,7 +27,7 @@ class Patient:
     """`subject` is what the caller passed, `module` the network in it, `source` how it is called.
 
     `source` is None where no example was given: then only what can be read is read. `owners`
-    hold the module in an attribute. `study` is there while the policy can be run, `program` once
+    hold the module in an attribute. `analysis` is there while the policy can be run, `program` once
     it was captured.
     """
 
@@ -35,7 +35,7 @@ class Patient:
     module: torch.nn.Module
     source: Source | None = None
     owners: tuple[object, ...] = ()
-    study: Study | None = None
+    analysis: ModuleAnalysis | None = None
     program: Program | None = None
 
     @property

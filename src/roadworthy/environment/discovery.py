@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from roadworthy.capture.borrowed import one_thread
+from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.substitute import Read
+from roadworthy.capture.substitution import Read
 from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.movement import Movement, after, unreachable_moves
 from roadworthy.environment.numbers import Number
@@ -24,8 +24,8 @@ from roadworthy.environment.paths import Place
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
+from roadworthy.spec.tolerance import INFLUENCE
 
-CLOSE = 1e-6
 # What matters at one moment may be multiplied by zero at another: after so many live steps.
 MOMENTS = (0, 5, 17)
 # No fraction of a period: a sine of the nudged value must not come out the same.
@@ -194,10 +194,7 @@ def outcome(source: EnvironmentSource, half: str) -> list[torch.Tensor]:
 
 
 def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    return all(
-        a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0, atol=CLOSE)
-        for a, b in zip(one, other, strict=True)
-    )
+    return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:

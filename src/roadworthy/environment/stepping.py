@@ -9,7 +9,7 @@ import torch
 
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
-from roadworthy.capture.substitute import Read, Substitution, regions
+from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.numbers import Number

@@ -11,6 +11,7 @@ import numpy as np
 
 from roadworthy.errors import BundleError
 from roadworthy.spec.port import Array
+from roadworthy.spec.stepping import Script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,6 +24,11 @@ class Trace:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
     resets: Array
+
+    @property
+    def script(self) -> Script:
+        """What the original was put through."""
+        return Script(inputs=dict(self.inputs), resets=self.resets)
 
     @property
     def steps(self) -> int:

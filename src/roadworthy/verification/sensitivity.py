@@ -15,12 +15,13 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.samples import draw
 from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Script, outputs_of
 
 STEPS = 32
 # An output counts as saturated when it is at a limit in nearly every step.
 SATURATED = 0.95
 
-Inputs = Mapping[str, Array]
+Inputs = dict[str, Array]
 
 
 def sensitivity(new: Callable[[], Policy], seed: int) -> tuple[Finding, ...]:
@@ -44,13 +45,31 @@ def sensitivity(new: Callable[[], Policy], seed: int) -> tuple[Finding, ...]:
     )
 
 
+class _Forgetting:
+    """A policy that loses some of its memories before each step."""
+
+    def __init__(self, policy: Policy, names: tuple[str, ...]) -> None:
+        self._policy = policy
+        self._names = names
+
+    def reset(self, mask: Array | None = None) -> None:
+        self._policy.reset(mask)
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._policy.forget(self._names)
+        return self._policy.step(inputs)
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        return self._policy.memory
+
+
 def _run(policy: Policy, inputs: Inputs, forget: tuple[str, ...] = ()) -> dict[str, Array]:
-    policy.reset()
-    found: list[dict[str, Array]] = []
-    for step in range(len(next(iter(inputs.values())))):
-        policy.forget(forget)
-        found.append(policy.step({name: array[step] for name, array in inputs.items()}))
-    return {name: np.stack([each[name] for each in found]) for name in found[0]}
+    steps = len(next(iter(inputs.values())))
+    # One episode: all rows begin at the first step, and none later.
+    resets = np.zeros((steps, 1), dtype=bool)
+    resets[0] = True
+    return outputs_of(_Forgetting(policy, forget), Script(inputs=inputs, resets=resets))
 
 
 def _idle_inputs(

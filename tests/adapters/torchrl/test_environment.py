@@ -68,6 +68,6 @@ def test_random_policy_is_verified_in_closed_loop(tmp_path: Path) -> None:
     env = GymEnv("Pendulum-v1")
     rw.export(made, tmp_path / "p", env=env, exploration="random")
     described = source(made, env=env, exploration="random")
-    world = rw.World("Pendulum-v1", episodes=2, max_steps=50)
+    world = rw.ClosedLoop("Pendulum-v1", episodes=2, max_steps=50)
     certificate = rw.verify(tmp_path / "p", against=described, env=world).raise_if_failed()
     assert {check.name for check in certificate.checks} >= {"teacher", "closed loop"}

@@ -21,9 +21,9 @@ from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
 from roadworthy.adapters.torchrl.transforms import stages
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import ExportError, RoadworthyError, UsageError
 from roadworthy.lines import user_line
+from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 
@@ -100,6 +100,7 @@ def describe(
     spec = specs.action_spec(policy, plan.outputs[0], raw if behind else None, env)
     first = port_name(plan.outputs[0])
     noise = {each.name: About(noise=each.kind) for each in wiring.noise}
+    native = _named(policy)(truth, wiring, way)
     return Source(
         _named(policy)(plan.parts, wiring, way),
         example=tensors | {each.name: each.example() for each in wiring.noise},
@@ -111,8 +112,9 @@ def describe(
         period_s=period_s,
         batch=batch,
         rewritten=Rewriting(
-            _named(policy)(truth, wiring, way),
-            again=_again(exploration, env, transforms),
+            native,
+            keywords=_keywords(exploration, env, transforms),
+            begin=native.begin,
             caveats=tuple(p.caveat for p in plan.parts if isinstance(p, Head) and p.caveat),
         ),
     )
@@ -199,8 +201,8 @@ def _rows(tensors: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
     return {name: each[:1].expand(rows, *each.shape[1:]).clone() for name, each in tensors.items()}
 
 
-def _again(exploration: Any, env: Any, transforms: Any) -> str:
+def _keywords(exploration: Any, env: Any, transforms: Any) -> str:
     said = [f"exploration={getattr(exploration, 'value', exploration)!r}"] if exploration else []
     said += ["env=env"] if env is not None else ["example=example"]
     said += ["transforms=transforms"] if transforms is not None else []
-    return f"roadworthy.adapters.torchrl.source(policy, {', '.join(said)})"
+    return ", ".join(said)

@@ -46,14 +46,14 @@ def not_applied(patient: Patient) -> Iterator[Finding]:
 
 def _read(patient: Patient, each: Statistics) -> bool:
     """Whether other statistics would give other outputs; the code decides where nothing runs."""
-    if patient.study is None:
+    if patient.analysis is None:
         return each.inside and _mentioned(patient, each)
-    before = outputs(patient.study)
+    before = outputs(patient.analysis)
     kept = _copy(each.mean), _copy(each.spread)
     try:
         _write(each.mean, kept[0] + 1.7)
         _write(each.spread, kept[1] * 3.0)
-        return differs(before, outputs(patient.study))
+        return differs(before, outputs(patient.analysis))
     finally:
         _write(each.mean, kept[0])
         _write(each.spread, kept[1])

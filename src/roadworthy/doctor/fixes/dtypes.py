@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from roadworthy.capture.source import Attribute
 from roadworthy.doctor.fixes.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.source import Attribute
 
 _SHORT = (torch.int8, torch.int16, torch.int32)
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.source import Source
 from roadworthy.doctor.fixes.choice import Choice
 from roadworthy.errors import ExportError, Finding
 from roadworthy.lines import is_authors, place_of
+from roadworthy.source import Source
 
 Rewritten = dict[FunctionType, dict[int, Choice]]
 

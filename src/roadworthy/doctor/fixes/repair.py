@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from roadworthy.capture.capture import capture
-from roadworthy.capture.record import TRACE_STEPS, ModuleSubject, record
-from roadworthy.capture.source import Source
 from roadworthy.doctor.fixes.branches import choices, python_flags
 from roadworthy.doctor.fixes.dtypes import long_indices, one_precision
 from roadworthy.doctor.fixes.patient import Patient
 from roadworthy.errors import ExportError, Finding
+from roadworthy.originals.module import ModuleOriginal
+from roadworthy.originals.original import TRACE_STEPS
 from roadworthy.program import Program
+from roadworthy.source import Source
 from roadworthy.spec.signature import Signature
 
 FIXES: tuple[Callable[[Patient, Finding], bool], ...] = (
@@ -64,7 +65,7 @@ def _refuse_untried(patient: Patient, signature: Signature, seed: int) -> None:
     for choice in chosen:
         choice.sides.clear()
     if chosen:
-        record(ModuleSubject(patient.repaired), signature, seed=seed)
+        ModuleOriginal(patient.repaired).record(signature, seed=seed)
     findings = [
         Finding(
             code="RW194",

@@ -9,6 +9,7 @@ import numpy as np
 
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
+from roadworthy.spec.tolerance import SHIFTED
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.naming import element, pairs
 
@@ -155,13 +156,13 @@ def _limited(values: Array, like: Array) -> Array:
 
 
 def delayed(evidence: Evidence) -> Iterator[Finding]:
-    inside = np.flatnonzero(~evidence.run.resets[1:].any(axis=1))
+    inside = np.flatnonzero(~evidence.script.resets[1:].any(axis=1))
     for port, own, other in _wrong(evidence):
         for late, earlier, what in (
             (other, own, "one step late: the artifact gives what the original gave before"),
             (own, other, "one step early: the artifact gives what the original gives next"),
         ):
-            if np.ptp(own) > 0 and np.allclose(late[1:][inside], earlier[:-1][inside], 1e-5, 1e-5):
+            if np.ptp(own) > 0 and SHIFTED.close(earlier[:-1][inside], late[1:][inside]):
                 yield cause(what, where=port, hint="return the action of this step")
 
 

@@ -1,0 +1,94 @@
+"""What is worth saying about a source that is exported right, and may still not be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.transforms import normalizer as normalizer_module
+from roadworthy.errors import Finding
+from roadworthy.source import Source
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.tolerance import REARRANGED
+
+# A value that is hundreds of deviations from the mean means that there is no deviation.
+FAR = 300.0
+
+
+def advisories(source: Source, signature: Signature) -> Iterator[Finding]:
+    """Notes and warnings; the source comes back as it was."""
+    yield from _in_training(source.module)
+    with export_mode(source):
+        unread = list(_unread_statistics(source))
+    yield from unread
+    yield from _without_limits(signature)
+
+
+def _in_training(module: nn.Module) -> Iterator[Finding]:
+    left = [
+        path
+        for path, part in module.named_modules()
+        if part.training and _differs_in_training(part)
+    ]
+    if left:
+        yield Finding(
+            code="RW160",
+            where=f"{type(module).__name__}.{left[0]}".rstrip("."),
+            what=f"{len(left)} part(s) were in training mode; the policy was exported as it "
+            "evaluates",
+            hint="call module.eval() before the export to say that this is meant",
+            severity="note",
+        )
+
+
+def _differs_in_training(part: nn.Module) -> bool:
+    if isinstance(part, nn.modules.dropout._DropoutNd):
+        return bool(part.p > 0)
+    if isinstance(part, nn.MultiheadAttention):
+        return bool(part.dropout > 0)
+    return isinstance(part, nn.modules.batchnorm._NormBase)
+
+
+def _unread_statistics(source: Source) -> Iterator[Finding]:
+    """A normaliser that nobody trained, or whose statistics were not loaded."""
+    for port, normalizer in source.normalizers().items():
+        if isinstance(normalizer, nn.Identity):
+            continue
+        what = _unread(normalizer_module(normalizer), source.tensors[port])
+        if what:
+            yield Finding(
+                code="RW163",
+                where=f"normalizer of {port}",
+                what=what,
+                hint="load the statistics of the training; pass torch.nn.Identity() if there "
+                "are none",
+                severity="warning",
+            )
+
+
+def _unread(normalize: nn.Module, example: torch.Tensor) -> str:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(8, *example.shape[1:], generator=generator).to(example.dtype)
+    with torch.no_grad():
+        result = normalize(values)
+    if not torch.isfinite(result).all() or result.abs().median() > FAR:
+        return "ordinary values become infinite or huge: the statistics look zeroed"
+    if REARRANGED.close(values, result):
+        return "it changes nothing: the statistics are those of a normaliser that saw no data"
+    return ""
+
+
+def _without_limits(signature: Signature) -> Iterator[Finding]:
+    for port in signature.inputs:
+        whole = port.dtype.startswith(("int", "uint")) and port.dtype != "uint8"
+        if whole and port.about.low is None and port.about.high is None:
+            yield Finding(
+                code="RW324",
+                where=port.name,
+                what=f"an input of {port.dtype} without limits: only 0 and 1 were tried",
+                hint=f"say what it can be: about={{{port.name!r}: rw.About(low=0, high=…)}}",
+                severity="warning",
+            )
