@@ -173,8 +173,14 @@ def test_10_a_normaliser_that_goes_on_learning_inside(refused: Refused) -> None:
     ("normalizer", "what"),
     [
         (walkers.RunningMean(trained=False), "it changes nothing: the statistics are those of"),
-        (rw.EpsInsideRoot(mean=[0.0] * 6, var=[1.0] * 6, eps=1e-8), "it changes nothing"),
-        (rw.EpsInsideRoot(mean=[0.0] * 6, var=[0.0] * 6, eps=1e-8), "the statistics look zeroed"),
+        (
+            rw.EpsInsideRoot(mean=[0.0] * 6, var=[1.0] * 6, eps=1e-8),
+            "never updated: mean 0, spread 1",
+        ),
+        (
+            rw.EpsInsideRoot(mean=[0.0] * 6, var=[0.0] * 6, eps=1e-8),
+            "never updated: mean 0, spread 0",
+        ),
     ],
     ids=["module", "untrained", "zeroed"],
 )

@@ -10,11 +10,10 @@ import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.errors import Finding
+from roadworthy.lines import is_authors_class
 from roadworthy.program import Program
 from roadworthy.source import Attribute, Source
 
-# Their code is not the user's to change.
-_LIBRARIES = ("torch", "tensordict", "torchrl", "roadworthy")
 # Where training code keeps the network that acts.
 _ACTS = (
     "policy", "actor", "actor_critic", "alg.policy", "alg.actor_critic", "agent", "model",
@@ -52,7 +51,7 @@ class Patient:
     def written_by_users(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Path and module of every submodule whose class belongs to no library."""
         for path, module in self.module.named_modules():
-            if type(module).__module__.partition(".")[0] not in _LIBRARIES:
+            if is_authors_class(type(module)):
                 yield path, module
 
     def at(self, path: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from roadworthy.capture.export_mode import export_mode
-from roadworthy.capture.transforms import normalizer as normalizer_module
 from roadworthy.errors import Finding
 from roadworthy.source import Source
+from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import REARRANGED
+from roadworthy.spec.transforms import EpsInsideRoot, Normalizer
 
 # A value that is hundreds of deviations from the mean means that there is no deviation.
 FAR = 300.0
@@ -20,14 +22,15 @@ FAR = 300.0
 
 def advisories(source: Source, signature: Signature) -> Iterator[Finding]:
     """Notes and warnings; the source comes back as it was."""
-    yield from _in_training(source.module)
+    yield from in_training(source.module)
     with export_mode(source):
         unread = list(_unread_statistics(source))
     yield from unread
     yield from _without_limits(signature)
 
 
-def _in_training(module: nn.Module) -> Iterator[Finding]:
+def in_training(module: nn.Module) -> Iterator[Finding]:
+    """A note where evaluating differs from training: the export evaluates."""
     left = [
         path
         for path, part in module.named_modules()
@@ -52,12 +55,17 @@ def _differs_in_training(part: nn.Module) -> bool:
     return isinstance(part, nn.modules.batchnorm._NormBase)
 
 
+def never_updated(mean: Array, spread: Array) -> bool:
+    """Whether statistics are still where they start: a mean of 0, a spread of 1, or of 0."""
+    return not np.any(mean) and bool(np.all(spread == 1) or not np.any(spread))
+
+
 def _unread_statistics(source: Source) -> Iterator[Finding]:
     """A normaliser that nobody trained, or whose statistics were not loaded."""
     for port, normalizer in source.normalizers().items():
         if isinstance(normalizer, nn.Identity):
             continue
-        what = _unread(normalizer_module(normalizer), source.tensors[port])
+        what = _unread(normalizer, source.tensors[port])
         if what:
             yield Finding(
                 code="RW163",
@@ -69,11 +77,17 @@ def _unread_statistics(source: Source) -> Iterator[Finding]:
             )
 
 
-def _unread(normalize: nn.Module, example: torch.Tensor) -> str:
+def _unread(normalizer: Normalizer | nn.Module, example: Tensor) -> str:
+    """What is odd about a normaliser; of a module only what it does is known."""
+    if not isinstance(normalizer, nn.Module):
+        spread = normalizer.var if isinstance(normalizer, EpsInsideRoot) else normalizer.std
+        if never_updated(np.asarray(normalizer.mean), np.asarray(spread)):
+            return f"its statistics were never updated: mean 0, spread {np.max(spread):g}"
+        return ""
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(8, *example.shape[1:], generator=generator).to(example.dtype)
     with torch.no_grad():
-        result = normalize(values)
+        result = normalizer(values)
     if not torch.isfinite(result).all() or result.abs().median() > FAR:
         return "ordinary values become infinite or huge: the statistics look zeroed"
     if REARRANGED.close(values, result):

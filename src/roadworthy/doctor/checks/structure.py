@@ -9,29 +9,14 @@ import torch
 
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.originals.advisories import in_training
 
 _BatchNorm = torch.nn.modules.batchnorm._BatchNorm
-_Dropout = torch.nn.modules.dropout._DropoutNd
 
 
 def training_mode(patient: Patient) -> Iterator[Finding]:
     """A note where evaluating differs from training: the export evaluates."""
-    behaving = [
-        patient.at(path)
-        for path, each in patient.module.named_modules()
-        if each.training and isinstance(each, (_BatchNorm, _Dropout)) and not _inert(each)
-    ]
-    if behaving:
-        yield Finding(
-            code="RW160",
-            where=_few(behaving),
-            what="behaves differently while it trains; it is exported as it evaluates",
-            severity="note",
-        )
-
-
-def _inert(module: torch.nn.Module) -> bool:
-    return isinstance(module, _Dropout) and module.p == 0
+    yield from in_training(patient.module)
 
 
 def batch_norm(patient: Patient) -> Iterator[Finding]:
