@@ -13,12 +13,12 @@ import torch
 import roadworthy as rw
 
 NAMES = [
-    "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "Diagnosis",
-    "EpsInsideRoot", "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy",
-    "RoadworthyError", "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World",
-    "diagnose",
-    "discover", "export",
-    "export_environment", "export_policy_as_onnx", "load", "verify",
+    "About", "Adapter", "Argmax", "Attribute", "BatchSpecialised", "Bundle", "BundleCorrupt",
+    "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
+    "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
+    "MissingExtra", "MultiDiscrete", "Policy", "PortMismatch", "RoadworthyError", "ScaleOffset",
+    "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",
+    "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
 ]  # fmt: skip
 _EXPORT_SIDE = ("Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover")
 WITHOUT_TORCH = [

@@ -27,9 +27,11 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
     if isinstance(against, Original):
         return against
     recipe = bundle.manifest["recipe"]
+    described = isinstance(against, (Source, EnvironmentSource))
+    if not described and set(keywords) <= {"normalizer"}:
+        _refuse_incomplete(bundle, against, recipe)
     plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
     if plain and set(keywords) <= {"normalizer"}:
-        _refuse_incomplete(bundle, against, recipe)
         normalizer = keywords.get("normalizer")
         return original_of(source_from(against, recipe, bundle.signature, normalizer=normalizer))
     return _original(bundle, to_source(against, **keywords))

@@ -63,34 +63,50 @@ class RoadworthyError(Exception):
 
 
 class UsageError(RoadworthyError):
+    """The call itself is wrong: an argument, a name."""
+
     code = "RW001"
 
 
 class PortMismatch(UsageError):
+    """A value does not fit the port that it was given to."""
+
     code = "RW010"
 
 
 class MissingExtra(RoadworthyError):
+    """An optional dependency is not installed; the hint is the `pip install`."""
+
     code = "RW002"
 
 
 class ExportError(RoadworthyError):
+    """The source cannot become an artifact that behaves like it."""
+
     code = "RW100"
 
 
 class BatchSpecialised(ExportError):
+    """The graph works for one batch size only."""
+
     code = "RW101"
 
 
 class BundleError(RoadworthyError):
+    """A bundle cannot be read or written."""
+
     code = "RW200"
 
 
 class BundleCorrupt(BundleError):
+    """A file is not the one that was certified."""
+
     code = "RW201"
 
 
 class CertificateFailed(RoadworthyError):
+    """The artifact does not behave like the original."""
+
     code = "RW300"
 
 
