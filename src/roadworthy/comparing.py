@@ -16,6 +16,7 @@ from roadworthy.errors import CertificateFailed, UsageError
 from roadworthy.originals.contradictions import contradictions, other_ports
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
+from roadworthy.source import Source
 from roadworthy.spec.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def _original(bundle: Bundle, source: Described) -> Original:
     return original_of(source)
 
 
-def _refuse_incomplete(bundle: Bundle, against: torch.nn.Module, recipe: Mapping[str, Any]) -> None:
-    """An error where a bare module does not say how the bundle was made from it."""
+def _refuse_incomplete(bundle: Bundle, against: Any, recipe: Mapping[str, Any]) -> None:
+    """An error where the thing alone does not say how the bundle was made from it."""
     name = type(against).__name__
     if "environment" in recipe:
         raise UsageError(
