@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy import adapters, backends
+from roadworthy import targets as target_table
 from roadworthy.backends import Backend
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.onnx import OnnxBackend
@@ -30,12 +31,6 @@ from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
 from roadworthy.verification.certificate import Certificate
 from roadworthy.verification.examine import examine
-
-_STAGES = {
-    "onnx": "writing ONNX",
-    "torch_export": "writing torch.export",
-    "aoti": "compiling with g++ (takes tens of seconds)",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +59,11 @@ class ExportOptions:
         # Each once, in the order of the registry: the order in which they are said means nothing.
         wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
         for name in wanted:
-            backends.refuse_unknown(name)
+            target_table.get(name)
         if not wanted:
-            raise UsageError("no target", hint=f"targets=[{backends.names()[0]!r}]")
+            raise UsageError("no target", hint=f"targets=[{target_table.DEFAULT!r}]")
         object.__setattr__(
-            self, "targets", tuple(name for name in backends.names() if name in wanted)
+            self, "targets", tuple(name for name in target_table.names() if name in wanted)
         )
 
     def backend(self, target: str) -> Backend:
@@ -99,8 +94,8 @@ def export(
     """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
 
     Policies of a known framework bring their own keywords (`exploration=` for TorchRL). `targets`
-    are the forms that it takes: onnx, torch_export, aoti. Nothing is left behind unless each of
-    them passed every check against the live module, or `options.allow_uncertified` waives that;
+    are the forms that it takes, as `roadworthy.targets` lists them. Nothing is left behind unless
+    each passed every check against the live module, or `options.allow_uncertified` waives that;
     the waiver is recorded in the manifest.
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
@@ -198,7 +193,7 @@ def write_bundle(
     with sealing.new_bundle(target) as partial:
         files = {}
         for name, backend in lowering.items():
-            say(_STAGES[name])
+            say(target_table.get(name).stage)
             files[name] = backend.lower(program, partial)[0].name
         say("recording the original")
         trace = record(subject, program.signature, seed=options.seed)

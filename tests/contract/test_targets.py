@@ -20,6 +20,7 @@ from roadworthy.errors import BatchSpecialised, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.samples import draw
+from roadworthy.targets import TARGETS
 from roadworthy.verification.compare import Comparison
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
@@ -158,7 +159,7 @@ def test_unknown_targets_are_refused(targets: list[str], text: str, tmp_path: Pa
 
 
 def test_registry_of_backends_names_the_targets() -> None:
-    assert backends.names() == ("onnx", "torch_export", "aoti")
+    assert backends.names() == tuple(TARGETS) == ("onnx", "torch_export", "aoti")
     assert all(hasattr(backends.get(name), "lower") for name in backends.names())
 
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from roadworthy.errors import UsageError, did_you_mean
+from roadworthy import targets
 from roadworthy.program import Program
-
-_MODULES = {
-    "onnx": "roadworthy.backends.onnx",
-    "torch_export": "roadworthy.backends.torch_export",
-    "aoti": "roadworthy.backends.aoti",
-}
 
 
 class Backend(Protocol):
@@ -27,15 +20,10 @@ class Backend(Protocol):
 
 
 def names() -> tuple[str, ...]:
-    return tuple(_MODULES)
-
-
-def refuse_unknown(name: str) -> None:
-    if name not in _MODULES:
-        raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, _MODULES))
+    """Every target that can be written, in the order of the table."""
+    return targets.names()
 
 
 def get(name: str) -> type[Backend]:
     """The backend's class."""
-    refuse_unknown(name)
-    return cast("type[Backend]", importlib.import_module(_MODULES[name]).BACKEND)
+    return cast("type[Backend]", targets.imported(targets.get(name).backend))

@@ -22,14 +22,14 @@ from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY
 from roadworthy.runtime.inductor import passing_cache
-from roadworthy.spec.bundle import AOTI
+from roadworthy.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AotiBackend:
     """Writes `policy.aoti.pt2` with the machine's C++ compiler: `CXX`, or else g++."""
 
-    filename: str = AOTI
+    filename: str = TARGETS["aoti"].files[0]
 
     def __post_init__(self) -> None:
         _compiler()
@@ -57,9 +57,6 @@ class AotiBackend:
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
-
-
-BACKEND = AotiBackend
 
 
 def _compiler() -> Path:

@@ -86,9 +86,6 @@ class OnnxBackend:
         _refuse_other_shapes(proto, signature)
 
 
-BACKEND = OnnxBackend
-
-
 def _converted(
     graph: torch.export.ExportedProgram,
     opset: int,

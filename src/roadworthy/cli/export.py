@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -21,6 +22,7 @@ from roadworthy.cli.describing import Inputs, Memories, Outputs, keywords
 from roadworthy.cli.targets import resolve
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
+from roadworthy.targets import DEFAULT
 from roadworthy.verification.certificate import Certificate
 
 
@@ -32,7 +34,7 @@ def export(
     outputs: Outputs = None,
     targets: Annotated[
         list[str] | None,
-        typer.Option("--target", help="onnx (the default), torch_export or aoti; again for more."),
+        typer.Option("--target", help=target_help.WRITTEN),
     ] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
@@ -61,7 +63,7 @@ def export(
 
     with working(silent=as_json) as progress:
         options = ExportOptions(
-            targets=targets or ["onnx"],
+            targets=targets or [DEFAULT],
             opset=opset,
             ir_version=ir_version,
             seed=seed,

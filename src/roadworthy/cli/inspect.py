@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import operators
+from roadworthy.cli import operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -34,12 +34,8 @@ from roadworthy.verification.certificate import Certificate
 def inspect(
     path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone file of one.")],
     graph: Annotated[bool, typer.Option("--graph", help="Print the graph alone.")] = False,
-    target: Annotated[
-        str | None, typer.Option(help="Whose graph: onnx or torch_export. The first if not said.")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Open a file that is code: torch_export.")
-    ] = False,
+    target: Annotated[str | None, typer.Option(help=target_help.SHOWN)] = None,
+    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
     values: Annotated[
         bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
     ] = False,

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from roadworthy import targets
 from roadworthy.errors import BundleCorrupt, BundleError, RoadworthyError, did_you_mean
 from roadworthy.runtime import engines
 from roadworthy.runtime.engine import Engine, OnnxEngine
@@ -31,7 +32,7 @@ def load(
     """
     place = Path(path)
     if engine is not None:
-        engines.refuse_unknown(engine)
+        targets.get(engine)
     if place.is_dir():
         bundle = Bundle.open(place)
         return from_bundle(bundle, engine=engine, trust=trust, threads=threads, seed=seed)

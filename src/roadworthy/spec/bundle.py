@@ -17,6 +17,7 @@ from typing import Any
 
 from roadworthy.errors import BundleCorrupt, BundleError
 from roadworthy.spec.signature import Signature
+from roadworthy.targets import TARGETS
 
 FORMAT = "roadworthy-bundle"
 VERSION = 1
@@ -24,9 +25,8 @@ MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
 TRACE = "trace.npz"
 CERTIFICATE = "certificate.json"
-POLICY = "policy.onnx"
-TORCH_EXPORT = "policy.pt2"
-AOTI = "policy.aoti.pt2"
+# The file of the target onnx, into which others can be looked.
+POLICY = TARGETS["onnx"].files[0]
 # Under this key a file of a target carries the signature, so that it runs alone.
 SIGNATURE_KEY = "roadworthy.signature"
 
