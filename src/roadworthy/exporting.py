@@ -15,9 +15,8 @@ import numpy as np
 
 from roadworthy import adapters, backends
 from roadworthy import targets as target_table
-from roadworthy.backends import Backend
+from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
-from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.capture.record import ModuleSubject, Subject, record
 from roadworthy.capture.source import Source
@@ -66,13 +65,16 @@ class ExportOptions:
             self, "targets", tuple(name for name in target_table.names() if name in wanted)
         )
 
+    @property
+    def settings(self) -> Settings:
+        """What of this concerns the backends."""
+        return Settings(
+            opset=self.opset, ir_version=self.ir_version, translations=self.translations
+        )
+
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
-        if target == "onnx":
-            return OnnxBackend(
-                opset=self.opset, ir_version=self.ir_version, translations=self.translations
-            )
-        return backends.get(target)()
+        return backends.get(target).configured(self.settings)
 
 
 def export(
@@ -194,7 +196,8 @@ def write_bundle(
         files = {}
         for name, backend in lowering.items():
             say(target_table.get(name).stage)
-            files[name] = backend.lower(program, partial)[0].name
+            written = backend.lower(program, partial)
+            files[name] = [path.relative_to(partial).as_posix() for path in written]
         say("recording the original")
         trace = record(subject, program.signature, seed=options.seed)
         _refuse_never_finite(trace)
@@ -226,7 +229,9 @@ def _refuse_never_finite(trace: Trace) -> None:
         )
 
 
-def manifest(program: Program, files: Mapping[str, str], options: ExportOptions) -> dict[str, Any]:
+def manifest(
+    program: Program, files: Mapping[str, Sequence[str]], options: ExportOptions
+) -> dict[str, Any]:
     """Everything about the bundle that is not weights: no clock, no path."""
     onnx = {"opset": options.opset, "ir_version": options.ir_version} if "onnx" in files else {}
     return {
@@ -234,7 +239,7 @@ def manifest(program: Program, files: Mapping[str, str], options: ExportOptions)
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
-        "targets": dict(files),
+        "targets": {name: list(written) for name, written in files.items()},
         **onnx,
         "waivers": [],
         "fixes": [asdict(fix) for fix in program.fixes],

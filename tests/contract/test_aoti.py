@@ -55,7 +55,7 @@ def test_every_target_of_one_program_is_certified(bundle: rw.Bundle) -> None:
     names = {"replay", "batch", "reset", "live"}
     for target in ("onnx", "torch_export", "aoti"):
         assert {each.name for each in certificate.checks if each.target == target} >= names
-    assert bundle.targets["aoti"] == FILE
+    assert bundle.targets["aoti"] == (FILE,)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])

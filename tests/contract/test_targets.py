@@ -43,7 +43,7 @@ def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exporte
     assert [(c.target, c.name) for c in certificate.checks] == [
         ("torch_export", name) for name in ("replay", *batch, "reset", "live")
     ]
-    assert torch_exported.bundle.manifest["targets"] == {"torch_export": "policy.pt2"}
+    assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
 
 
 def test_torch_export_names_no_place_on_this_machine(torch_exported: Exported) -> None:
@@ -77,7 +77,7 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     source = CASES["discrete"].make()
     targets = ["torch_export", "onnx", "onnx"]
     bundle = rw.export(source, tmp_path / "both", targets=targets, options=options)
-    assert bundle.targets == {"onnx": "policy.onnx", "torch_export": "policy.pt2"}
+    assert bundle.targets == {"onnx": ("policy.onnx",), "torch_export": ("policy.pt2",)}
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert [check.title for check in certificate.checks] == [
         "replay", "batch", "reset", "live", "logits",

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from roadworthy import targets
 from roadworthy.program import Program
 
 
-class Backend(Protocol):
-    """One method: write the program into `folder` and say which file it became.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an export may choose about how its targets are written; each takes what concerns it.
 
-    Making one fails where this machine lacks what it needs, before any work is done.
+    opset, ir_version  of the ONNX file
+    translations       operator → a function in onnxscript that writes it as ONNX
     """
 
-    def lower(self, program: Program, folder: Path) -> Sequence[Path]: ...
+    opset: int = 20
+    ir_version: int = 10
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """Writes programs as files of one target."""
+
+    @classmethod
+    def configured(cls, settings: Settings) -> Backend:
+        """The backend, set as an export says.
+
+        It fails where this machine lacks what it needs, before any work is done.
+        """
+        ...
+
+    def lower(self, program: Program, folder: Path) -> Sequence[Path]:
+        """The files that the program became, in `folder` or below; engines open the first."""
+        ...
 
 
 def names() -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
@@ -42,6 +43,10 @@ class AotiBackend:
                 where=folder,
                 hint="set TMPDIR to a folder without one",
             )
+
+    @classmethod
+    def configured(cls, settings: Settings) -> AotiBackend:
+        return cls()
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         graphs = fitting(program)

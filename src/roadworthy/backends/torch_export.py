@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch.export.pt2_archive._package import package_pt2
 
+from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
@@ -21,6 +22,10 @@ class TorchExportBackend:
     """Writes `policy.pt2`, which `torch.export.load` reads as well."""
 
     filename: str = TARGETS["torch_export"].files[0]
+
+    @classmethod
+    def configured(cls, settings: Settings) -> TorchExportBackend:
+        return cls()
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         graphs = fitting(program)

@@ -16,7 +16,7 @@ from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.latency import Latency, interleaved
 from roadworthy.runtime.load import from_bundle
-from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.samples import draw
 from roadworthy.targets import DEFAULT
 
@@ -57,7 +57,7 @@ def bench(
         first_ms[name] = (time.perf_counter() - start) * 1000
         calls[name] = partial(policy.step, feed)
     if STEP in calls:
-        session = OnnxEngine(bundle.files[bundle.targets["onnx"]], threads=threads).session
+        session = OnnxEngine(bundle.files[POLICY], threads=threads).session
         plain = feed | {memory.input: memory.fresh(rows) for memory in bundle.signature.memory}
         if bundle.signature.clock:
             plain[bundle.signature.clock] = np.zeros((), dtype=np.int32)

@@ -11,7 +11,7 @@ from roadworthy.errors import UsageError, need
 from roadworthy.runtime import engines
 from roadworthy.runtime.archive import STEP
 from roadworthy.runtime.load import engine_of
-from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import shape_text
 
 # What shows the graph of a target in a bundle; code is opened with trust only.
@@ -40,7 +40,7 @@ def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust:
 
 def onnx_lines(bundle: Bundle, *, trust: bool) -> Iterator[str]:
     """The ports, weights and nodes of the ONNX file. It is data: trust changes nothing."""
-    return _model_lines(bundle.files[bundle.targets["onnx"]])
+    return _model_lines(bundle.files[POLICY])
 
 
 def torch_export_lines(bundle: Bundle, *, trust: bool) -> Iterator[str]:

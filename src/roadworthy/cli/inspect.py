@@ -26,7 +26,7 @@ from roadworthy.cli.values import node_values, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import load
-from roadworthy.spec.bundle import CERTIFICATE, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.certificate import Certificate
 
@@ -75,7 +75,7 @@ def inspect(
         return
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
     signature = bundle.signature if bundle else _lone_signature(path)
-    model = files.get(bundle.targets.get("onnx", "") if bundle else path.name, b"")
+    model = files.get(POLICY if bundle else path.name, b"")
     if operators_only:
         if as_json:
             print_json(operators.described(model))

@@ -94,9 +94,7 @@ def _write_debug(
     signature = dataclasses.replace(program.signature, clock=None, decimation=1)
     assert program.substep is not None
     for name, graph in (("default", program.graph), ("process_actions", program.substep)):
-        backend = OnnxBackend(
-            opset=options.opset, ir_version=options.ir_version, filename=f"{stem}_{name}.onnx"
-        )
+        backend = OnnxBackend(settings=options.settings, filename=f"{stem}_{name}.onnx")
         half = dataclasses.replace(program, signature=signature, graph=graph, substep=None)
         backend.lower(half, folder)
 

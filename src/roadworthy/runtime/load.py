@@ -65,10 +65,8 @@ def engine_of(
 ) -> Engine:
     """The engine that runs a bundle; any number of policies may share it, one after another."""
     target = engines.chosen(engine, tuple(bundle.targets), where=str(bundle.folder))
-    file = bundle.targets[target]
-    return engines.opened(
-        target, bundle.files[file], bundle.signature, where=file, trust=trust, threads=threads
-    )
+    file, data = next(iter(bundle.files_of(target).items()))
+    return engines.opened(target, data, bundle.signature, where=file, trust=trust, threads=threads)
 
 
 def _from_onnx(data: bytes, place: Path, *, threads: int) -> tuple[Signature, Engine]:

@@ -46,9 +46,9 @@ def examine(
         subject = subject_of(bundle, against, normalizer)
     done: list[Check] = []
     findings: list[Finding] = []
-    for target, file in bundle.targets.items():
+    for target, files in bundle.targets.items():
         if needs_trust(target) and not trust:
-            findings.append(_not_run(target, file))
+            findings.append(_not_run(target, files[0]))
             continue
         examined = _Target(bundle, target, subject, seed, say)
         done += [dataclasses.replace(each, target=target) for each in examined.checks(world)]
