@@ -1,18 +1,12 @@
-"""Which engine runs which target, and what must be said before a file that is code is opened."""
+"""An engine for a target on a device, and what must be said before code is opened."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
-from roadworthy.runtime.engine import Engine, OnnxEngine
-from roadworthy.spec.signature import Signature
-
-
-def needs_trust(target: str) -> bool:
-    """Whether opening the target runs what its author put into it."""
-    return bool(targets.get(target).code)
+from roadworthy.runtime.engine import Artifact, Engine, EngineType
 
 
 def chosen(wanted: str | None, present: tuple[str, ...], *, where: str) -> str:
@@ -21,7 +15,7 @@ def chosen(wanted: str | None, present: tuple[str, ...], *, where: str) -> str:
     if wanted in present:
         return wanted
     other = present[0]
-    instead = f"engine={other!r}" + (", trust=True" if needs_trust(other) else "")
+    instead = f"engine={other!r}" + (", trust=True" if targets.get(other).code else "")
     raise BundleError(
         f"there is no {wanted} target here, only {', '.join(present)}",
         code="RW210",
@@ -30,22 +24,22 @@ def chosen(wanted: str | None, present: tuple[str, ...], *, where: str) -> str:
     )
 
 
-def opened(
-    target: str, data: bytes, signature: Signature, *, where: str, trust: bool, threads: int
-) -> Engine:
-    """The engine over the bytes of a target; what is code is opened only if it is trusted."""
+def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads: int) -> Engine:
+    """The engine of a target on a device; what is code is opened only if it is trusted."""
+    row = targets.get(target)
     if threads < 1:
         raise UsageError(f"threads must be at least 1, got {threads}")
-    row = targets.get(target)
+    if device not in row.engines:
+        raise UsageError(
+            f"the target {target} has no engine for the device {device!r}",
+            hint=f"it runs on {', '.join(row.engines)}",
+        )
     if row.code and not trust:
         raise BundleError(
             f"the file is code: {row.code}",
             code="RW211",
-            where=where,
+            where=artifact.where,
             hint="trust=True (--trust), only for files that you made or whose origin you know",
         )
-    if target == "onnx":
-        return OnnxEngine(data, threads=threads)
-    made = cast("Any", targets.imported(row.engines["cpu"]))
-    opened: Engine = made(data, signature, where=where, threads=threads)
-    return opened
+    engine = cast("EngineType", targets.imported(row.engines[device]))
+    return engine.open(artifact, threads=threads, device=device)

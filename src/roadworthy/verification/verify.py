@@ -23,6 +23,7 @@ def verify(
     episodes: int | None = None,
     seed: int = 0,
     trust: bool = False,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a bundle.
@@ -31,7 +32,8 @@ def verify(
     self-test on the robot. `against` (a module, or a `Source`) adds fresh steps of the live
     original; `normalizer` is the module that was exported in front of it, if it was a module.
     `env` (a Gymnasium id, a function that makes an environment, or a `World`, which says more)
-    adds episodes in closed loop. Targets that are code are run with `trust` only.
+    adds episodes in closed loop. Targets that are code are run with `trust` only, and
+    those that do not run on `device` are left out; the certificate says so.
     """
     if not Path(path).is_dir():
         raise UsageError(
@@ -45,6 +47,7 @@ def verify(
         world=_world(env, episodes, against),
         seed=seed,
         trust=trust,
+        device=device,
         progress=progress,
     )
 
