@@ -17,23 +17,24 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 BASE = {"errors", "quiet", "lines"}
-CAPTURING = {*BASE, "spec", "program", "source", "capture"}
-ASKING = {*BASE, "spec", "runtime", "envs", "originals", "verification"}
+CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
+ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
 EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
     "quiet": set(),
     "lines": set(),
-    "spec": BASE,
+    "targets": {"errors"},
+    "spec": {*BASE, "targets"},
     "program": {*BASE, "spec"},
     "source": {*BASE, "spec"},
     "capture": {*BASE, "spec", "program", "source"},
-    "runtime": {*BASE, "spec"},
-    "backends": {*BASE, "spec", "program", "runtime"},
+    "runtime": {*BASE, "targets", "spec"},
+    "backends": {*BASE, "targets", "spec", "program", "runtime"},
     "originals": {*CAPTURING, "runtime"},
     "envs": {*BASE, "spec", "runtime"},
-    "verification": {*BASE, "spec", "runtime", "envs", "originals"},
+    "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
     "adapters": {*CAPTURING, "originals", "environment"},
     "doctor": {*CAPTURING, "originals"},
@@ -48,7 +49,7 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "spec", "runtime", "envs", "verification", "verifying"}
+RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying"}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.

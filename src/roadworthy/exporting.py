@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from roadworthy import backends
-from roadworthy.backends import Backend
+from roadworthy import targets as target_table
+from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
-from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.opinion import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.door import to_source
@@ -39,12 +39,6 @@ from roadworthy.verification.examine import examine
 
 if TYPE_CHECKING:
     from roadworthy.adapters import Described
-
-_STAGES = {
-    "onnx": "writing ONNX",
-    "torch_export": "writing torch.export",
-    "aoti": "compiling with g++ (takes tens of seconds)",
-}
 
 Table = Mapping[Any, Callable[..., Any]]
 
@@ -74,7 +68,7 @@ class ExportOptions:
 class ExportPlan:
     """All that was asked for: the targets, the user's own operators, repairs, and the options."""
 
-    targets: Sequence[str] = ("onnx",)
+    targets: Sequence[str] = (target_table.DEFAULT,)
     translations: Table = field(default_factory=dict)
     decompositions: Table = field(default_factory=dict)
     fix: bool = False
@@ -85,11 +79,20 @@ class ExportPlan:
         # Each once, in the order of the registry: the order in which they are said means nothing.
         wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
         for name in wanted:
-            backends.refuse_unknown(name)
+            target_table.get(name)
         if not wanted:
-            raise UsageError("no target", hint=f"targets=[{backends.names()[0]!r}]")
+            raise UsageError("no target", hint=f"targets=[{target_table.DEFAULT!r}]")
         object.__setattr__(
-            self, "targets", tuple(name for name in backends.names() if name in wanted)
+            self, "targets", tuple(name for name in target_table.names() if name in wanted)
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """What of this concerns the backends."""
+        return Settings(
+            opset=self.options.opset,
+            ir_version=self.options.ir_version,
+            translations=self.translations,
         )
 
     def say(self, stage: str) -> None:
@@ -98,13 +101,7 @@ class ExportPlan:
 
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
-        if target == "onnx":
-            return OnnxBackend(
-                opset=self.options.opset,
-                ir_version=self.options.ir_version,
-                translations=self.translations,
-            )
-        return backends.get(target)()
+        return backends.get(target).configured(self.settings)
 
 
 def export(
@@ -120,7 +117,7 @@ def export(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
-    targets: Sequence[str] = ("onnx",),
+    targets: Sequence[str] = (target_table.DEFAULT,),
     translations: Table | None = None,
     decompositions: Table | None = None,
     fix: bool = False,
@@ -131,9 +128,9 @@ def export(
 
     The keywords up to `period_s` are those of `rw.Source`, which says what each means. Policies of
     a known framework bring their own (`exploration=` for TorchRL). `targets` are the forms that it
-    takes: onnx, torch_export, aoti. Nothing is left behind unless each of them passed every check
-    against the live original, or `options.allow_uncertified` waives that; the waiver is recorded
-    in the manifest.
+    takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
+    every check against the live original, or `options.allow_uncertified` waives that; the waiver
+    is recorded in the manifest.
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
     is listed in the manifest, and the certificate compares with the module as it was.
@@ -156,7 +153,7 @@ def export_environment(
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
-    targets: Sequence[str] = ("onnx",),
+    targets: Sequence[str] = (target_table.DEFAULT,),
     options: ExportOptions | None = None,
 ) -> Bundle:
     """The certified bundle of a whole environment: raw state in, commands out.
@@ -211,8 +208,9 @@ def write_bundle(
     with sealing.new_bundle(target) as partial:
         files = {}
         for name, backend in lowering.items():
-            plan.say(_STAGES[name])
-            files[name] = backend.lower(program, partial)[0].name
+            plan.say(target_table.get(name).stage)
+            written = backend.lower(program, partial)
+            files[name] = [path.relative_to(partial).as_posix() for path in written]
         plan.say("recording the original")
         trace = original.record(program.signature, seed=options.seed)
         _refuse_never_finite(trace)
@@ -252,7 +250,9 @@ def _refuse_never_finite(trace: Trace) -> None:
         )
 
 
-def manifest(program: Program, files: Mapping[str, str], plan: ExportPlan) -> dict[str, Any]:
+def manifest(
+    program: Program, files: Mapping[str, Sequence[str]], plan: ExportPlan
+) -> dict[str, Any]:
     """Everything about the bundle that is not weights: no clock, no path."""
     options = plan.options
     onnx = {"opset": options.opset, "ir_version": options.ir_version} if "onnx" in files else {}
@@ -261,7 +261,7 @@ def manifest(program: Program, files: Mapping[str, str], plan: ExportPlan) -> di
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
-        "targets": dict(files),
+        "targets": {name: list(written) for name, written in files.items()},
         **onnx,
         "waivers": [],
         "fixes": [asdict(fix) for fix in program.fixes],

@@ -30,6 +30,7 @@ def verify(
     margin: float | None = None,
     seed: int = 0,
     trust: bool = False,
+    device: str = "cpu",
     progress: Progress | None = None,
     **keywords: Any,
 ) -> Certificate:
@@ -42,7 +43,7 @@ def verify(
     live original.
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
-    with `trust` only.
+    with `trust` only, and those that do not run on `device` are left out; the certificate says so.
     """
     if not Path(path).is_dir():
         raise UsageError(
@@ -63,7 +64,15 @@ def verify(
         raise UsageError(f"{', '.join(keywords)} without the original", hint="verify(…, against=…)")
     loop = _closed_loop(env, episodes=episodes, margin=margin)
     _refuse_missing_original(loop, original)
-    return examine(bundle, original=original, loop=loop, seed=seed, trust=trust, progress=progress)
+    return examine(
+        bundle,
+        original=original,
+        loop=loop,
+        seed=seed,
+        trust=trust,
+        device=device,
+        progress=progress,
+    )
 
 
 def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:

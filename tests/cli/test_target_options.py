@@ -46,7 +46,7 @@ def call(
 
 def test_export_writes_and_certifies_each_target(call: Call) -> None:
     shown = call("inspect", "both", "--json").json()
-    assert shown["targets"] == {"onnx": "policy.onnx", "torch_export": "policy.pt2"}
+    assert shown["targets"] == {"onnx": ["policy.onnx"], "torch_export": ["policy.pt2"]}
     assert {each["target"] for each in shown["certificate"]["checks"]} == set(shown["targets"])
 
 
@@ -83,8 +83,8 @@ def test_inspect_lists_the_targets(call: Call) -> None:
     assert "targets    onnx, torch_export" in result.out
     assert "operators  " in result.out
     assert call("inspect", "both", "--json").json()["targets"] == {
-        "onnx": "policy.onnx",
-        "torch_export": "policy.pt2",
+        "onnx": ["policy.onnx"],
+        "torch_export": ["policy.pt2"],
     }
 
 

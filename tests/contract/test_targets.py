@@ -20,6 +20,7 @@ from roadworthy.errors import BatchSpecialised, ExportError, UsageError
 from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.samples import draw
+from roadworthy.targets import TARGETS
 from roadworthy.verification.compare import Comparison
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
@@ -42,7 +43,7 @@ def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exporte
     assert [(c.target, c.name) for c in certificate.checks] == [
         ("torch_export", name) for name in ("replay", *batch, "reset", "live")
     ]
-    assert torch_exported.bundle.manifest["targets"] == {"torch_export": "policy.pt2"}
+    assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
 
 
 def test_torch_export_names_no_place_on_this_machine(torch_exported: Exported) -> None:
@@ -76,7 +77,7 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     source = CASES["discrete"].make()
     targets = ["torch_export", "onnx", "onnx"]
     bundle = rw.export(source, tmp_path / "both", targets=targets, options=options)
-    assert bundle.targets == {"onnx": "policy.onnx", "torch_export": "policy.pt2"}
+    assert bundle.targets == {"onnx": ("policy.onnx",), "torch_export": ("policy.pt2",)}
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert [check.title for check in certificate.checks] == [
         "replay", "batch", "reset", "live", "logits",
@@ -158,7 +159,7 @@ def test_unknown_targets_are_refused(targets: list[str], text: str, tmp_path: Pa
 
 
 def test_registry_of_backends_names_the_targets() -> None:
-    assert backends.names() == ("onnx", "torch_export", "aoti")
+    assert backends.names() == tuple(TARGETS) == ("onnx", "torch_export", "aoti")
     assert all(hasattr(backends.get(name), "lower") for name in backends.names())
 
 

@@ -61,7 +61,7 @@ def test_engine_that_the_bundle_lacks_is_named_with_those_it_has(export_once: Ex
 
 
 def test_unknown_engine_is_answered_with_the_nearest(folder: Path) -> None:
-    expected = "[RW001] there is no engine 'onx'\n  → did you mean 'onnx'?"
+    expected = "[RW001] there is no target 'onx'\n  → did you mean 'onnx'?"
     assert refusal(folder, engine="onx") == expected
     assert refusal(folder / "nowhere", engine="onx") == expected
 

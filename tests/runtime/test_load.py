@@ -62,7 +62,7 @@ def test_bundle_of_a_later_format_is_refused(
             (partial / name).write_bytes(data)
         manifest = json.loads((partial / "manifest.json").read_bytes()) | {"version": 99}
         (partial / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match="version 99; this release reads version 1") as caught:
+    with pytest.raises(BundleError, match="version 99; this release reads version 2") as caught:
         rw.load(tmp_path / "later")
     assert not isinstance(caught.value, BundleCorrupt)
 

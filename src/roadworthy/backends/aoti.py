@@ -16,20 +16,21 @@ from typing import Any
 
 import torch
 
+from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY
 from roadworthy.runtime.inductor import passing_cache
-from roadworthy.spec.bundle import AOTI
+from roadworthy.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AotiBackend:
     """Writes `policy.aoti.pt2` with the machine's C++ compiler: `CXX`, or else g++."""
 
-    filename: str = AOTI
+    filename: str = TARGETS["aoti"].files[0]
 
     def __post_init__(self) -> None:
         _compiler()
@@ -42,6 +43,10 @@ class AotiBackend:
                 where=folder,
                 hint="set TMPDIR to a folder without one",
             )
+
+    @classmethod
+    def configured(cls, settings: Settings) -> AotiBackend:
+        return cls()
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         graphs = fitting(program)
@@ -57,9 +62,6 @@ class AotiBackend:
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
-
-
-BACKEND = AotiBackend
 
 
 def _compiler() -> Path:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -30,6 +31,7 @@ from roadworthy.cli.objects import thing
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
+from roadworthy.targets import DEFAULT
 
 
 def export(
@@ -43,7 +45,7 @@ def export(
     settings: Settings = None,
     targets: Annotated[
         list[str] | None,
-        typer.Option("--target", help="onnx (the default), torch_export or aoti; again for more."),
+        typer.Option("--target", help=target_help.WRITTEN),
     ] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
@@ -86,7 +88,7 @@ def export(
         given = keywords(inputs, memory, outputs, exploration, env, settings)
         refuse_bare_module(found, given)
         bundle = export_policy(
-            found, folder, **given, targets=targets or ["onnx"], fix=fix, options=options
+            found, folder, **given, targets=targets or [DEFAULT], fix=fix, options=options
         )
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())

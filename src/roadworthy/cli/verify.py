@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
 from roadworthy.cli.describing import Exploration, Settings, framework_keywords
 from roadworthy.cli.objects import resolve, thing
@@ -31,9 +32,7 @@ def verify(
     margin: Annotated[
         float | None, typer.Option(min=0, help="Mean return that the artifact may lose.")
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run the targets that are code: torch_export, aoti.")
-    ] = False,
+    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -17,16 +17,16 @@ from typing import Any
 
 from roadworthy.errors import BundleCorrupt, BundleError
 from roadworthy.spec.signature import Signature
+from roadworthy.targets import TARGETS
 
 FORMAT = "roadworthy-bundle"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
 TRACE = "trace.npz"
 CERTIFICATE = "certificate.json"
-POLICY = "policy.onnx"
-TORCH_EXPORT = "policy.pt2"
-AOTI = "policy.aoti.pt2"
+# The file of the target onnx, into which others can be looked.
+POLICY = TARGETS["onnx"].files[0]
 # Under this key a file of a target carries the signature, so that it runs alone.
 SIGNATURE_KEY = "roadworthy.signature"
 
@@ -46,9 +46,13 @@ class Bundle:
         return Signature.from_json(self.manifest["signature"])
 
     @property
-    def targets(self) -> dict[str, str]:
-        """Target → the file that it is; each is the whole policy."""
-        return dict(self.manifest["targets"])
+    def targets(self) -> dict[str, tuple[str, ...]]:
+        """Target → the files that it is, the one that is opened first; each is the whole policy."""
+        return {name: tuple(files) for name, files in self.manifest["targets"].items()}
+
+    def files_of(self, target: str) -> dict[str, bytes]:
+        """The files of a target, the one that is opened first."""
+        return {name: self.files[name] for name in self.targets[target]}
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Bundle:
@@ -68,9 +72,10 @@ class Bundle:
                 f"version {manifest.get('version')!r}; this release reads version {VERSION}",
                 hint="pip install --upgrade roadworthy, or export again",
             )
-        lost = set(manifest["targets"].values()) - set(files)
-        if lost or not manifest["targets"]:
-            named = ", ".join(sorted(lost)) or "no target at all"
+        written = manifest["targets"].values()
+        lost = {name for each in written for name in each} - set(files)
+        if lost or not written or not all(written):
+            named = ", ".join(sorted(lost)) or "a target without files, or no target at all"
             raise BundleCorrupt(
                 f"{MANIFEST} names {named}, which {SUMS} does not cover",
                 where=str(root),

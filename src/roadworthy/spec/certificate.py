@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
+from roadworthy.targets import DEFAULT
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +53,14 @@ class Check:
     differences: tuple[Difference, ...] = ()
     first_failure: Difference | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    target: str = "onnx"
+    target: str = DEFAULT
+    device: str = "cpu"
 
     @property
     def title(self) -> str:
-        """The name, with the target where it is not the usual one."""
-        return self.name if self.target == "onnx" else f"{self.target} {self.name}"
+        """The name, with the target and the device where they are not the usual ones."""
+        ran = self.target if self.device == "cpu" else f"{self.target} on {self.device}"
+        return self.name if ran == DEFAULT else f"{ran} {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +153,7 @@ def _check_json(check: Check) -> dict[str, Any]:
     first = check.first_failure
     return {
         "target": check.target,
+        "device": check.device,
         "name": check.name,
         "claim": check.claim,
         "passed": check.passed,
@@ -179,6 +183,7 @@ def _check(data: Mapping[str, Any]) -> Check:
         first_failure=_read(first) if first else None,
         facts=data["facts"],
         target=data["target"],
+        device=data["device"],
     )
 
 

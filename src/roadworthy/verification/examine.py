@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from roadworthy import targets
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import Finding
 from roadworthy.originals.original import Original
-from roadworthy.runtime.engines import needs_trust
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
@@ -35,31 +35,37 @@ def examine(
     loop: ClosedLoop | None = None,
     seed: int = 0,
     trust: bool = False,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a bundle that is already open."""
     say = progress or (lambda stage: None)
     done: list[Check] = []
     findings: list[Finding] = []
-    for target, file in bundle.targets.items():
-        if needs_trust(target) and not trust:
-            findings.append(_not_run(target, file))
+    for target, files in bundle.targets.items():
+        row = targets.get(target)
+        if device not in row.engines:
+            hint = f"it runs on {', '.join(row.engines)}"
+            findings.append(_not_run(target, f"it has no engine for the device {device!r}", hint))
             continue
-        examined = _Target(bundle, target, original, seed, say)
-        done += [dataclasses.replace(each, target=target) for each in examined.checks(loop)]
+        if row.code and not trust:
+            hint = "trust=True (--trust) runs it"
+            findings.append(_not_run(target, f"{files[0]} is code", hint))
+            continue
+        examined = _Target(bundle, target, device, original, seed, say)
+        done += [
+            dataclasses.replace(each, target=target, device=device)
+            for each in examined.checks(loop)
+        ]
         findings += examined.findings
     if READABLE in bundle.targets:
         findings = [*explained(bundle, original, done, seed), *findings]
     return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
 
 
-def _not_run(target: str, file: str) -> Finding:
+def _not_run(target: str, why: str, hint: str) -> Finding:
     return Finding(
-        code="RW213",
-        where=target,
-        what=f"was not run: {file} is code",
-        hint="trust=True (--trust) runs it",
-        severity="note",
+        code="RW213", where=target, what=f"was not run: {why}", hint=hint, severity="note"
     )
 
 
@@ -69,13 +75,14 @@ class _Target:
 
     bundle: Bundle
     target: str
+    device: str
     original: Original | None
     seed: int
     progress: Progress
     findings: list[Finding] = field(default_factory=list)
 
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
-        engine = engine_of(self.bundle, self.target, trust=True)
+        engine = engine_of(self.bundle, self.target, device=self.device, trust=True)
         new = partial(Policy, self.bundle.signature, engine)
         self._say("replaying the trace")
         yield checks.replay(new(), Trace.from_bytes(self.bundle.files[TRACE]))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from roadworthy.backends import Settings
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.environment.capture import EnvironmentOriginal, capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
@@ -38,16 +39,16 @@ def export_environment_as_onnx(
     """The certified `.onnx` file in `path` that meets Exploy's contract; debug graphs beside it."""
     folder = Path(path)
     captured = capture_environment(EnvironmentSource(env, actor), contract=True)
-    options = ExportOptions(
-        opset=opset_version, ir_version=ir_version, progress=_say if verbose else None
+    plan = ExportPlan(
+        options=ExportOptions(
+            opset=opset_version, ir_version=ir_version, progress=_say if verbose else None
+        )
     )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
         program = _with_contract(captured.program, model_source or {})
-        bundle = write_bundle(
-            program, captured, Path(scratch) / "bundle", ExportPlan(options=options)
-        )
-        _write_debug(captured, Path(scratch), Path(filename).stem, options)
+        bundle = write_bundle(program, captured, Path(scratch) / "bundle", plan)
+        _write_debug(captured, Path(scratch), Path(filename).stem, plan.settings)
         (folder / "debug").mkdir(exist_ok=True)
         for debug in Path(scratch).glob("*.onnx"):
             debug.replace(folder / "debug" / debug.name)
@@ -67,16 +68,14 @@ def _with_contract(program: Program, model_source: dict[str, Any]) -> Program:
 
 
 def _write_debug(
-    captured: EnvironmentOriginal, folder: Path, stem: str, options: ExportOptions
+    captured: EnvironmentOriginal, folder: Path, stem: str, settings: Settings
 ) -> None:
     """Each half of the policy step as a file of its own, to look at."""
     program = captured.program
     signature = dataclasses.replace(program.signature, clock=None, decimation=1)
     assert program.substep is not None
     for name, graph in (("default", program.graph), ("process_actions", program.substep)):
-        backend = OnnxBackend(
-            opset=options.opset, ir_version=options.ir_version, filename=f"{stem}_{name}.onnx"
-        )
+        backend = OnnxBackend(settings=settings, filename=f"{stem}_{name}.onnx")
         half = dataclasses.replace(program, signature=signature, graph=graph, substep=None)
         backend.lower(half, folder)
 
