@@ -192,7 +192,7 @@ class Noise:
         return torch.full((1, *self.row), value, dtype=self.dtype)
 
 
-def ports(few: Sequence[Draw], more: Sequence[Draw], rows: tuple[int, int]) -> list[Noise]:
+def noise_ports(few: Sequence[Draw], more: Sequence[Draw], rows: tuple[int, int]) -> list[Noise]:
     """The noise ports of a policy that made these draws with two numbers of rows."""
     names = ["noise"] if len(few) == 1 else [f"noise_{index}" for index in range(len(few))]
     if [(d.kind, d.dtype) for d in few] != [(d.kind, d.dtype) for d in more]:

@@ -11,18 +11,27 @@ from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
 from roadworthy.adapters.torchrl import draws, specs
-from roadworthy.adapters.torchrl.exploration import chosen_way, questions
-from roadworthy.adapters.torchrl.heads import Head
-from roadworthy.adapters.torchrl.keys import colliding, port_name
-from roadworthy.adapters.torchrl.part import Part, Plain
-from roadworthy.adapters.torchrl.parts import staged, taken_apart
-from roadworthy.adapters.torchrl.plan import Plan, action_key, persisting_names, planned, read_keys
+from roadworthy.adapters.torchrl.distributions import DistributionHead
+from roadworthy.adapters.torchrl.keys import find_collisions, port_name
+from roadworthy.adapters.torchrl.plan import (
+    PortPlan,
+    action_key,
+    persisting_names,
+    plan_ports,
+    read_keys,
+)
+from roadworthy.adapters.torchrl.policy_stages import (
+    exploration_questions,
+    interaction_type_of,
+    policy_stages,
+)
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
-from roadworthy.adapters.torchrl.transforms import stages
+from roadworthy.adapters.torchrl.transforms import TransformStages
+from roadworthy.adapters.torchrl.transforms import stages as transform_stages
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Rewriting, Source
-from roadworthy.errors import ExportError, RoadworthyError, UsageError
+from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
 from roadworthy.lines import user_line
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
@@ -79,79 +88,93 @@ def describe(
     batch: int | None = None,
 ) -> Source:
     """The source of a TorchRL policy: see `source`."""
-    way = chosen_way(exploration)
-    core = taken_apart(policy, way)
-    before, behind, primed = _stages(env, transforms, core)
-    chain = [*staged(before), *core, *staged(behind)]
+    interaction_type = interaction_type_of(exploration)
+    core = policy_stages(policy, interaction_type)
+    around = _transforms_around(core, env, transforms)
+    before, behind = around.observation, around.action
     # With transforms in the artifact, what goes in is what the bare environment gives.
-    raw = env.base_env if (before or behind) and hasattr(env, "base_env") else env
+    bare = env.base_env if (before or behind) and hasattr(env, "base_env") else env
+    started = _primed_memory(core, around) | dict(memory or {})
     # Draws are matched by their order, so a policy that draws is kept whole.
-    random = way is InteractionType.RANDOM
-    plan = planned(chain, outputs, raw, primed | dict(memory or {}), whole=random)
-    values, missing = specs.examples(plan.inputs, example, raw)
-    asked = [] if way else list(questions(policy))
-    findings = [*asked, *plan.findings, *colliding(plan.inputs), *colliding(plan.outputs), *missing]
+    random = interaction_type is InteractionType.RANDOM
+    plan = plan_ports([*before, *core, *behind], outputs, bare, started, whole=random)
+    values, missing = specs.examples(plan.inputs, example, bare)
+    findings = [
+        *([] if interaction_type else exploration_questions(policy)),
+        *plan.findings,
+        *find_collisions(plan.inputs),
+        *find_collisions(plan.outputs),
+        *missing,
+    ]
     if findings:
         raise UsageError(findings=findings)
     tensors = {port_name(key): value for key, value in values.items()}
-    wiring = plan.wiring(specs.groups(plan.inputs, example, raw))
-    truth = [*staged(before), *_native(policy, core, plan), *staged(behind)]
-    wiring = _tried(policy, (plan.parts, truth), wiring, way, tensors | dict(plan.initial))
-    spec = specs.action_spec(policy, plan.outputs[0], raw if behind else None, env)
+    wiring = plan.wiring(specs.groups(plan.inputs, example, bare))
+    original = [*before, *_original_stages(policy, core, plan), *behind]
+    sides = (plan.stages, original)
+    wiring = _with_noise(policy, sides, wiring, interaction_type, tensors | dict(plan.initial))
+    spec = specs.action_spec(policy, plan.outputs[0], bare if behind else None, env)
     first = port_name(plan.outputs[0])
     noise = {each.name: About(noise=each.kind) for each in wiring.noise}
+    step = _step_class(policy)
     return Source(
-        _named(policy)(plan.parts, wiring, way),
+        step(plan.stages, wiring, interaction_type),
         example=tensors | {each.name: each.example() for each in wiring.noise},
         memory=dict(plan.initial),
         normalizer=normalizer,
         action=action,
-        about=specs.abouts(plan.inputs, raw) | specs.about_action(first, spec, action) | noise,
+        about=specs.abouts(plan.inputs, bare) | specs.about_action(first, spec, action) | noise,
         meaning=specs.meaning(first, spec, table),
         period_s=period_s,
         batch=batch,
         rewritten=Rewriting(
-            _named(policy)(truth, wiring, way),
+            step(original, wiring, interaction_type),
             again=_again(exploration, env, transforms),
-            caveats=tuple(p.caveat for p in plan.parts if isinstance(p, Head) and p.caveat),
+            caveats=_caveats(plan.stages),
         ),
     )
 
 
-def _named(policy: nn.Module) -> type[Step]:
-    """A step that bears the name of the policy's class, which findings and the manifest show."""
+def _step_class(policy: nn.Module) -> type[Step]:
+    """A class of steps that has the name of the policy's class, which findings and the manifest
+    show."""
     kind = type(policy)
     return type(kind.__name__, (Step,), {"__module__": kind.__module__})
 
 
-def _native(policy: nn.Module, core: Sequence[Part], plan: Plan) -> list[Part]:
+def _original_stages(policy: nn.Module, core: Sequence[Stage], plan: PortPlan) -> list[Stage]:
     """The policy as its user calls it; one by one where a value head was left out, inputs and
     all."""
-    if all(part in plan.parts for part in core):
-        return [Plain(policy)]
-    return [Plain(part.module) for part in core if part in plan.parts]
+    if all(stage in plan.stages for stage in core):
+        return [Stage(policy)]
+    return [Stage(stage.module) for stage in core if stage in plan.stages]
 
 
-def _stages(
-    env: Any, transforms: Any, core: Sequence[Part]
-) -> tuple[list[Stage], list[Stage], dict[str, Tensor]]:
-    """The transforms of the environment as stages before and behind the policy, and the values
-    at which they start what the policy remembers."""
+def _transforms_around(core: Sequence[Stage], env: Any, transforms: Any) -> TransformStages:
+    """The stages before and behind the policy: of the given transforms, or the environment's."""
     given = env if transforms is None and hasattr(env, "transform") else transforms
     if given is None or (isinstance(given, (tuple, list)) and not given):
-        return [], [], {}
-    found = stages(given, in_keys=read_keys(core), action_key=action_key(core))
+        return TransformStages()
+    return transform_stages(given, in_keys=read_keys(core), action_key=action_key(core))
+
+
+def _primed_memory(core: Sequence[Stage], around: TransformStages) -> dict[str, Tensor]:
+    """The values at which transforms start what the policy remembers, by name."""
     known = persisting_names(core)
-    primed = {port_name(key): value for key, value in found.primed.items()}
-    started = {name: value for name, value in primed.items() if name in known}
-    return list(found.observation), list(found.action), started
+    primed = {port_name(key): value for key, value in around.primed.items()}
+    return {name: value for name, value in primed.items() if name in known}
 
 
-def _tried(
+def _caveats(stages: Sequence[Stage]) -> tuple[Finding, ...]:
+    found = [stage.caveat for stage in stages if isinstance(stage, DistributionHead)]
+    return tuple(each for each in found if each is not None)
+
+
+def _with_noise(
     policy: nn.Module,
-    sides: tuple[Sequence[Part], Sequence[Part]],
+    sides: tuple[Sequence[Stage], Sequence[Stage]],
     wiring: Wiring,
-    way: InteractionType | None,
+    interaction_type: InteractionType | None,
     tensors: Mapping[str, Tensor],
 ) -> Wiring:
     """The wiring with a port for every draw of a step on the example; both sides draw alike.
@@ -159,16 +182,16 @@ def _tried(
     A distribution that cannot give what it is asked for says so here.
     """
     made = []
-    for parts in sides:
-        step = Step(parts, wiring, way)
+    for stages in sides:
+        step = Step(stages, wiring, interaction_type)
         with preserved(policy, step), torch.no_grad(), _explained(policy):
             policy.eval()
-            if way is not InteractionType.RANDOM:
+            if interaction_type is not InteractionType.RANDOM:
                 # Who draws nonetheless is found, and refused, when the source is studied.
                 step(**_rows(tensors, 1))
                 return wiring
             few, more = (step.draws(_rows(tensors, rows)).made for rows in _ROWS)
-        made.append(draws.ports(few, more, _ROWS))
+        made.append(draws.noise_ports(few, more, _ROWS))
     if made[0] != made[1]:
         raise ExportError(
             f"{type(policy).__name__} draws {len(made[1])} times, its parts {len(made[0])} times",

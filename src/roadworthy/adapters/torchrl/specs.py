@@ -10,8 +10,7 @@ from tensordict import TensorDictBase, unravel_key
 from torch import Tensor, nn
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot
 
-from roadworthy.adapters.torchrl.keys import parts_of, port_name
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey, key_path, port_name
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.port import About, compact, freeze
 from roadworthy.spec.signature import Action
@@ -51,7 +50,7 @@ def groups(keys: Sequence[NestedKey], example: Any, env: Any) -> dict[NestedKey,
     """Nested TensorDicts that have batch axes of their own, and their sizes."""
     found: dict[NestedKey, tuple[int, ...]] = {}
     for key in keys:
-        parents = parts_of(key)[:-1]
+        parents = key_path(key)[:-1]
         for depth in range(1, len(parents) + 1):
             owner = unravel_key(parents[:depth])
             sizes = _own_batch(owner, example, env)
@@ -186,7 +185,7 @@ def _given(example: Any) -> dict[NestedKey, Any]:
 
 def _flat(parents: tuple[str, ...], value: Mapping[Any, Any]) -> Iterator[tuple[NestedKey, Any]]:
     for key, each in value.items():
-        path = (*parents, *parts_of(key))
+        path = (*parents, *key_path(key))
         if isinstance(each, Mapping):
             yield from _flat(path, each)
         else:

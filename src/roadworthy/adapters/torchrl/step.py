@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torchrl.modules import set_recurrent_mode
 
 from roadworthy.adapters.torchrl.draws import Draws, Noise
-from roadworthy.adapters.torchrl.part import Part
-from roadworthy.adapters.torchrl.parts import run
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey
+from roadworthy.adapters.torchrl.stage import Stage, run_stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +43,16 @@ class Wiring:
 
 
 class Step(nn.Module):
-    """The parts as one module whose arguments are the ports, by name."""
+    """The whole policy as one module: stages in order, whose arguments are the ports, by name."""
 
-    def __init__(self, parts: Sequence[Part], wiring: Wiring, way: InteractionType | None) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], wiring: Wiring, interaction_type: InteractionType | None
+    ) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(parts)
+        # The names of initializers in ONNX files contain the name of this attribute.
+        self.parts = nn.ModuleList(stages)
         self.wiring = wiring
-        self.way = way
+        self.interaction_type = interaction_type
         self.starting: Tensor | None = None
 
     def begin(self, rows: Tensor) -> None:
@@ -61,11 +63,11 @@ class Step(nn.Module):
         values = self._filled(tensors)
         noise = [tensors[each.name] for each in self.wiring.noise]
         with ExitStack() as modes:
-            modes.enter_context(set_interaction_type(self.way))
+            modes.enter_context(set_interaction_type(self.interaction_type))
             modes.enter_context(set_recurrent_mode(False))
             if self.wiring.noise:
                 modes.enter_context(Draws(noise))
-            values = run(self.parts, values)
+            values = run_stages(self.parts, values)
         self.starting = None
         return {
             **{name: values.get(key) for name, key in self.wiring.outputs.items()},
@@ -75,8 +77,8 @@ class Step(nn.Module):
     def draws(self, tensors: Mapping[str, Tensor]) -> Draws:
         """The draws that a step makes."""
         made = Draws()
-        with set_interaction_type(self.way), set_recurrent_mode(False), made:
-            run(self.parts, self._filled(tensors))
+        with set_interaction_type(self.interaction_type), set_recurrent_mode(False), made:
+            run_stages(self.parts, self._filled(tensors))
         return made
 
     def _filled(self, tensors: Mapping[str, Tensor]) -> TensorDict:
