@@ -22,7 +22,7 @@ from torchrl.modules import (
 )
 
 import roadworthy as rw
-from roadworthy.adapters.torchrl import source
+from roadworthy.adapters.torchrl import describe
 from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from tests.adapters.torchrl.policies import (
     EXAMPLE,
@@ -63,7 +63,7 @@ NO_CLOSED_FORM = {
 @pytest.mark.parametrize(("name", "way"), WAYS)
 def test_rewriting_acts_as_torchrl_does(name: str, way: str) -> None:
     made = POLICIES[name]()
-    rewritten = source(made, exploration=way, example=example_for(name)).module
+    rewritten = describe(made, exploration=way, example=example_for(name)).module
     for rows in (1, 3, 8):
         inputs = inputs_for(name, rows, seed=rows)
         with torch.no_grad():
@@ -119,7 +119,7 @@ def test_policy_that_explores_is_asked_about(make: Any, where: str, tmp_path: Pa
 
 
 def test_policy_with_nothing_random_needs_no_choice() -> None:
-    found = source(POLICIES["QValue, index"](), example=EXAMPLE)
+    found = describe(POLICIES["QValue, index"](), example=EXAMPLE)
     assert list(found.example) == ["observation"]
     assert str(found.meaning) == "discrete, one of 6"
 

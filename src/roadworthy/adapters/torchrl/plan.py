@@ -36,7 +36,7 @@ class PortPlan:
     flags: list[NestedKey]
     findings: list[Finding] = field(default_factory=list)
 
-    def wiring(self, groups: Mapping[NestedKey, tuple[int, ...]]) -> Wiring:
+    def wiring(self, groups: Mapping[NestedKey, int]) -> Wiring:
         return Wiring(
             inputs={port_name(key): key for key in self.inputs},
             outputs={port_name(key): key for key in self.outputs},

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from tensordict.nn import InteractionType
+from tensordict import TensorDictBase
+from tensordict.nn import InteractionType, TensorDictModuleBase
 from torch import Tensor, nn
+from torchrl.envs import EnvBase
 
 from roadworthy.adapters.torchrl import draws, specs
 from roadworthy.adapters.torchrl.distributions import DistributionHead
@@ -34,66 +36,47 @@ from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
 from roadworthy.lines import user_line
 from roadworthy.spec.port import About
-from roadworthy.spec.transforms import ActionStep
+from roadworthy.spec.transforms import ActionStep, Normalizer
 
 _ROWS = (3, 4)
 
 
-def source(
-    policy: nn.Module,
+def describe(
+    policy: TensorDictModuleBase,
     *,
-    exploration: str | None = None,
-    env: Any = None,
-    transforms: Any = None,
-    example: Any = None,
-    outputs: Sequence[Any] | None = None,
+    example: TensorDictBase | Mapping[Any, Any] | None = None,
     memory: Mapping[str, Any] | None = None,
-    normalizer: Any = None,
+    normalizer: Normalizer | nn.Module | Mapping[str, Any] | None = None,
+    outputs: Sequence[Any] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
-    table: Sequence[str | int] = (),
-    period_s: float | None = None,
+    about: Mapping[str, About] | None = None,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
+    period_s: float | None = None,
+    exploration: str | None = None,
+    env: EnvBase | None = None,
+    transforms: Any = None,
+    table: Sequence[str | int] = (),
 ) -> Source:
     """The source of a TorchRL policy, for `rw.export` and for `rw.verify(…, against=…)`.
 
+    example      a TensorDict or a dict with the inputs, where no `env` is given
+    memory       name → initial value of one row, for hidden states that TorchRL does not know
+    outputs      keys to give; left out, the action
+    about        port name → description, unit, limits: said over what the specs state
+    dynamic      port name → {axis: name} for sizes that vary besides the batch
     exploration  "deterministic", "mode", "mean" or "random"; asked for where the policy draws
     env          the environment it acts in: its specs give the example and the limits, its
                  transforms are exported in front of the policy and behind it
     transforms   other transforms than those of `env`; () for none
-    example      a TensorDict or a dict with the inputs, where no `env` is given
-    outputs      keys to give; left out, the action
-    memory       name → initial value of one row, for hidden states that TorchRL does not know
     table        what each index of a discrete action means
     """
-    return describe(
-        policy, exploration=exploration, env=env, transforms=transforms, example=example,
-        outputs=outputs, memory=memory, normalizer=normalizer, action=action, table=table,
-        period_s=period_s, batch=batch,
-    )  # fmt: skip
-
-
-def describe(
-    policy: Any,
-    *,
-    example: Any,
-    memory: Mapping[str, Any] | None,
-    normalizer: Any,
-    outputs: Sequence[Any] | None,
-    action: Any,
-    exploration: str | None = None,
-    env: Any = None,
-    transforms: Any = None,
-    table: Sequence[str | int] = (),
-    period_s: float | None = None,
-    batch: int | None = None,
-) -> Source:
-    """The source of a TorchRL policy: see `source`."""
     interaction_type = interaction_type_of(exploration)
     core = policy_stages(policy, interaction_type)
     around = _transforms_around(core, env, transforms)
     before, behind = around.observation, around.action
     # With transforms in the artifact, what goes in is what the bare environment gives.
-    bare = env.base_env if (before or behind) and hasattr(env, "base_env") else env
+    bare = getattr(env, "base_env", env) if before or behind else env
     started = _primed_memory(core, around) | dict(memory or {})
     # Draws are matched by their order, so a policy that draws is kept whole.
     random = interaction_type is InteractionType.RANDOM
@@ -115,7 +98,9 @@ def describe(
     wiring = _with_noise(policy, sides, wiring, interaction_type, tensors | dict(plan.initial))
     spec = specs.action_spec(policy, plan.outputs[0], bare if behind else None, env)
     first = port_name(plan.outputs[0])
-    noise = {each.name: About(noise=each.kind) for each in wiring.noise}
+    stated = specs.abouts(plan.inputs, bare) | specs.about_action(first, spec, action)
+    stated |= {each.name: About(noise=each.kind) for each in wiring.noise}
+    given = dict(about or {})
     step = _step_class(policy)
     return Source(
         step(plan.stages, wiring, interaction_type),
@@ -123,16 +108,21 @@ def describe(
         memory=dict(plan.initial),
         normalizer=normalizer,
         action=action,
-        about=specs.abouts(plan.inputs, bare) | specs.about_action(first, spec, action) | noise,
-        meaning=specs.meaning(first, spec, table),
+        about=specs.merged(stated, given),
+        dynamic=dict(dynamic or {}),
+        meaning=specs.meaning(first, spec, table, given),
         period_s=period_s,
         batch=batch,
         rewritten=Rewriting(
             step(original, wiring, interaction_type),
-            again=_again(exploration, env, transforms),
+            again=_to_source_call(
+                exploration, env, transforms=transforms, outputs=outputs, memory=memory,
+                normalizer=normalizer, action=action or None, about=about, dynamic=dynamic,
+                batch=batch, period_s=period_s, table=table or None,
+            ),
             caveats=_caveats(plan.stages),
         ),
-    )
+    )  # fmt: skip
 
 
 def _step_class(policy: nn.Module) -> type[Step]:
@@ -222,8 +212,9 @@ def _rows(tensors: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
     return {name: each[:1].expand(rows, *each.shape[1:]).clone() for name, each in tensors.items()}
 
 
-def _again(exploration: Any, env: Any, transforms: Any) -> str:
+def _to_source_call(exploration: Any, env: Any, **others: Any) -> str:
+    """The line that describes the policy once more; what a user gave is called by its keyword."""
     said = [f"exploration={getattr(exploration, 'value', exploration)!r}"] if exploration else []
     said += ["env=env"] if env is not None else ["example=example"]
-    said += ["transforms=transforms"] if transforms is not None else []
-    return f"roadworthy.adapters.torchrl.source(policy, {', '.join(said)})"
+    said += [f"{name}={name}" for name, value in others.items() if value is not None]
+    return f"rw.to_source(policy, {', '.join(said)})"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torchrl.modules import set_recurrent_mode
 
 from roadworthy.adapters.torchrl.draws import Draws, Noise
-from roadworthy.adapters.torchrl.keys import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey, is_within
 from roadworthy.adapters.torchrl.stage import Stage, run_stages
 
 
@@ -24,14 +24,14 @@ class Wiring:
 
     `memory` maps a name to the key that is read and the key that is written for the next step;
     `flags` are the keys that say where an episode begins; `groups` are nested TensorDicts with
-    more batch axes than the rows, such as agents.
+    batch axes behind the rows, such as agents, and how many.
     """
 
     inputs: Mapping[str, NestedKey]
     outputs: Mapping[str, NestedKey]
     memory: Mapping[str, tuple[NestedKey, NestedKey]]
     flags: Sequence[NestedKey] = ()
-    groups: Mapping[NestedKey, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[NestedKey, int] = field(default_factory=dict)
     noise: Sequence[Noise] = ()
 
     def with_noise(self, noise: Sequence[Noise]) -> Wiring:
@@ -84,8 +84,10 @@ class Step(nn.Module):
     def _filled(self, tensors: Mapping[str, Tensor]) -> TensorDict:
         rows = next(iter(tensors.values())).shape[0]
         values = TensorDict(batch_size=[rows])
-        for key, sizes in self.wiring.groups.items():
-            values.set(key, TensorDict(batch_size=[rows, *sizes]))
+        for key, axes in self.wiring.groups.items():
+            # The sizes are those of this very step: an axis may be dynamic.
+            inside = next(n for n, each in self.wiring.inputs.items() if is_within(each, key))
+            values.set(key, TensorDict(batch_size=tensors[inside].shape[: 1 + axes]))
         for name, key in self.wiring.inputs.items():
             values.set(key, tensors[name])
         for name, (before, _) in self.wiring.memory.items():
