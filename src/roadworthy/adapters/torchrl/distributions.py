@@ -151,6 +151,7 @@ class DistributionHead(RewrittenStage):
 
     @property
     def distribution_name(self) -> str:
+        """The name of the distribution, which findings show."""
         given = self.module.distribution_class
         return getattr(given, "__name__", type(given).__name__)
 

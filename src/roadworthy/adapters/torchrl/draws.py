@@ -188,6 +188,7 @@ class Noise:
     dtype: torch.dtype
 
     def example(self) -> Tensor:
+        """A value for one row, the same every time."""
         value = 0.25 if self.kind == "normal" else 0.5
         return torch.full((1, *self.row), value, dtype=self.dtype)
 

@@ -37,6 +37,7 @@ class PortPlan:
     findings: list[Finding] = field(default_factory=list)
 
     def wiring(self, groups: Mapping[NestedKey, int]) -> Wiring:
+        """Which key is which port, with these nested TensorDicts."""
         return Wiring(
             inputs={port_name(key): key for key in self.inputs},
             outputs={port_name(key): key for key in self.outputs},
@@ -60,7 +61,7 @@ def plan_ports(
     if not whole:
         kept = [*results, *(after for stage in stages for _, after in stage.memory.values())]
         stages = needed_stages(stages, [*kept, *_keys_after(stages, declared)])
-    read, written = _keys(stages)
+    read, written = _keys_read_and_written(stages)
     memory = {name: pair for stage in stages for name, pair in stage.memory.items()}
     initial = {name: value for stage in stages for name, value in stage.initial.items()}
     by_name = {port_name(key): key for key in read}
@@ -91,23 +92,27 @@ def plan_ports(
 def read_keys(stages: Sequence[Stage]) -> list[NestedKey]:
     """What an environment must give: neither flags nor what persists."""
     persisting = {before for stage in stages for before, _ in stage.memory.values()}
-    return [key for key in _keys(stages)[0] if key not in persisting and not is_reset_flag(key)]
+    return [
+        key
+        for key in _keys_read_and_written(stages)[0]
+        if key not in persisting and not is_reset_flag(key)
+    ]
 
 
 def persisting_names(stages: Sequence[Stage]) -> set[str]:
     """The names of what the stages hand to their own next step."""
-    read, written = _keys(stages)
+    read, written = _keys_read_and_written(stages)
     own = {name for stage in stages for name in stage.memory}
     return own | {port_name(key) for key in read if next_key(key) in written}
 
 
 def action_key(stages: Sequence[Stage]) -> NestedKey:
     """The key that the policy acts with."""
-    written = _keys(stages)[1]
+    written = _keys_read_and_written(stages)[1]
     return next((key for key in reversed(written) if key_path(key)[-1] == "action"), "action")
 
 
-def _keys(stages: Sequence[Stage]) -> tuple[list[NestedKey], list[NestedKey]]:
+def _keys_read_and_written(stages: Sequence[Stage]) -> tuple[list[NestedKey], list[NestedKey]]:
     """The keys that must be given, and those that the stages write."""
     read: list[NestedKey] = []
     written: list[NestedKey] = []
@@ -123,7 +128,7 @@ def _keys(stages: Sequence[Stage]) -> tuple[list[NestedKey], list[NestedKey]]:
 
 def _keys_after(stages: Sequence[Stage], declared: Mapping[str, Any]) -> list[NestedKey]:
     """Where the stages write what persists: under the next step, or where the user says so."""
-    written = _keys(stages)[1]
+    written = _keys_read_and_written(stages)[1]
     return [key for key in written if key_path(key)[0] == NEXT or port_name(key) in declared]
 
 
@@ -136,7 +141,7 @@ def _pair(key: NestedKey | None, written: Sequence[NestedKey]) -> Any:
 def _outputs(
     outputs: Sequence[Any] | None, stages: Sequence[Stage], env: Any, findings: list[Finding]
 ) -> list[NestedKey]:
-    written = _keys(stages)[1]
+    written = _keys_read_and_written(stages)[1]
     persisting = {after for stage in stages for _, after in stage.memory.values()}
     known = [key for key in written if key not in persisting and key_path(key)[0] != NEXT]
     if outputs is not None:

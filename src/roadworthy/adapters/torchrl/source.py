@@ -171,7 +171,7 @@ def _with_noise(
 
     A distribution that cannot give what it is asked for says so here.
     """
-    made = []
+    found = []
     for stages in sides:
         step = Step(stages, wiring, interaction_type)
         with preserved(policy, step), torch.no_grad(), _explained(policy):
@@ -181,14 +181,14 @@ def _with_noise(
                 step(**_rows(tensors, 1))
                 return wiring
             few, more = (step.draws(_rows(tensors, rows)).made for rows in _ROWS)
-        made.append(draws.noise_ports(few, more, _ROWS))
-    if made[0] != made[1]:
+        found.append(draws.noise_ports(few, more, _ROWS))
+    if found[0] != found[1]:
         raise ExportError(
-            f"{type(policy).__name__} draws {len(made[1])} times, its parts {len(made[0])} times",
+            f"{type(policy).__name__} draws {len(found[1])} times, its parts {len(found[0])} times",
             code="RW143",
             hint="build the policy as a TensorDictSequential, so that every module is seen",
         )
-    return wiring.with_noise(made[0])
+    return wiring.with_noise(found[0])
 
 
 @contextmanager

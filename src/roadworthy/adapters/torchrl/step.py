@@ -76,10 +76,10 @@ class Step(nn.Module):
 
     def draws(self, tensors: Mapping[str, Tensor]) -> Draws:
         """The draws that a step makes."""
-        made = Draws()
-        with set_interaction_type(self.interaction_type), set_recurrent_mode(False), made:
+        listed = Draws()
+        with set_interaction_type(self.interaction_type), set_recurrent_mode(False), listed:
             run_stages(self.parts, self._filled(tensors))
-        return made
+        return listed
 
     def _filled(self, tensors: Mapping[str, Tensor]) -> TensorDict:
         rows = next(iter(tensors.values())).shape[0]

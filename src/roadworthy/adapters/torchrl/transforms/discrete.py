@@ -45,7 +45,7 @@ def action_discretizer(placed: PlacedTransform) -> Iterator[KeyRule]:
     """The value of the interval that each index, or each one-hot, names."""
     transform = placed.transform
 
-    def compute() -> Computation:
+    def computation() -> Computation:
         if transform.sampling == transform.SamplingStrategy.RANDOM:
             raise placed.refused(
                 "draws each action at random from its interval",
@@ -72,15 +72,18 @@ def action_discretizer(placed: PlacedTransform) -> Iterator[KeyRule]:
         return Apply(_from_one_hot, *tables), {}
 
     yield KeyRule(
-        reads=tuple(transform.out_keys_inv), writes=tuple(transform.in_keys_inv), compute=compute
+        reads=tuple(transform.out_keys_inv),
+        writes=tuple(transform.in_keys_inv),
+        computation=computation,
     )
 
 
 def projection(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that hand the chosen one-hot on, where none is projected at random."""
     transform = placed.transform
     count, most = transform.num_actions_effective, transform.max_actions
 
-    def compute() -> Computation:
+    def computation() -> Computation:
         if most != count:
             raise placed.refused(
                 f"replaces the actions {count} to {most - 1} at random",
@@ -89,14 +92,14 @@ def projection(placed: PlacedTransform) -> Iterator[KeyRule]:
         return Apply(lambda action: functional.one_hot(action.long().argmax(-1), count)), {}
 
     for read, write in zip(transform.out_keys_inv, transform.in_keys_inv, strict=True):
-        yield KeyRule(reads=(read,), writes=(write,), compute=compute)
+        yield KeyRule(reads=(read,), writes=(write,), computation=computation)
 
 
 def flatten_action(placed: PlacedTransform) -> Iterator[KeyRule]:
     """The action in the shape that the environment takes."""
     transform = placed.transform
 
-    def compute(key: NestedKey) -> Computation:
+    def computation(key: NestedKey) -> Computation:
         transform._ensure_unflatten_shapes()
         shape = transform._unflatten_shapes.get(key)
         if shape is None:
@@ -110,7 +113,7 @@ def flatten_action(placed: PlacedTransform) -> Iterator[KeyRule]:
         return Apply(lambda action: action.unflatten(placed.axis(action, dim), shape)), {}
 
     for read, write in zip(transform.out_keys_inv, transform.in_keys_inv, strict=True):
-        yield KeyRule(reads=(read,), writes=(write,), compute=partial(compute, write))
+        yield KeyRule(reads=(read,), writes=(write,), computation=partial(computation, write))
 
 
 ACTION: Mapping[str, RuleBuilder] = {

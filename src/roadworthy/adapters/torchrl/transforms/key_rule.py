@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 
 class Apply(nn.Module):
-    """`function(*inputs, *constants)` as a stage: one tensor comes back, or a tuple of them."""
+    """`function(*inputs, *constants)` as a module: a tuple of tensors comes back."""
 
     def __init__(self, function: Function, *constants: Tensor) -> None:
         super().__init__()
@@ -38,23 +38,23 @@ class Apply(nn.Module):
 class KeyRule:
     """What a transform does to some keys.
 
-    reads    the keys that it needs
-    writes   the keys that it gives
-    compute  how, called only where the policy needs what is written
-    removes  whether a key is gone afterwards
-    primed   the value of the written key at a reset, which the policy itself changes after that
+    reads        the keys that it needs
+    writes       the keys that it gives
+    computation  how, asked for only where the policy needs what is written
+    removes      whether a key is gone afterwards
+    primed       the value of the written key at a reset; after that the policy changes it itself
     """
 
     reads: tuple[NestedKey, ...] = ()
     writes: tuple[NestedKey, ...] = ()
-    compute: Callable[[], Computation] | None = None
+    computation: Callable[[], Computation] | None = None
     removes: Callable[[NestedKey], bool] = lambda key: False
     primed: Callable[[], Tensor] | None = None
 
     def stage(self, name: str) -> TransformStage:
         """The stage that does this, under the name of the transform."""
-        assert self.compute is not None, "only what writes a key becomes a stage"
-        module, initial = self.compute()
+        assert self.computation is not None, "only what writes a key becomes a stage"
+        module, initial = self.computation()
         return TransformStage(
             module.eval(), name=name, in_keys=self.reads, out_keys=self.writes, initial=initial
         )
@@ -144,11 +144,11 @@ class PlacedTransform:
         function: Callable[[], Function],
         constants: Callable[[], Iterable[Tensor]],
     ) -> Iterator[KeyRule]:
-        def compute() -> Computation:
+        def computation() -> Computation:
             return Apply(function(), *constants()), {}
 
         for read, write in zip(reads, writes, strict=True):
-            yield KeyRule(reads=(read,), writes=(write,), compute=compute)
+            yield KeyRule(reads=(read,), writes=(write,), computation=computation)
 
 
 RuleBuilder = Callable[[PlacedTransform], Iterator[KeyRule]]

@@ -57,21 +57,28 @@ class LargestOfFrames(nn.Module):
 
 
 class Counter(nn.Module):
+    """The number of steps since the reset; then one more."""
+
     def forward(self, count: Tensor) -> tuple[Tensor, Tensor]:
         return count.clone(), count + 1
 
 
 class FirstStep(nn.Module):
+    """True at the first step after a reset; then false."""
+
     def forward(self, first: Tensor) -> tuple[Tensor, Tensor]:
         return first.clone(), torch.zeros_like(first)
 
 
 class Constant(nn.Module):
+    """The same value at every step."""
+
     def forward(self, value: Tensor) -> tuple[Tensor, Tensor]:
         return value.clone(), value.clone()
 
 
 def cat_frames(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that put the last frames of each key side by side."""
     transform = placed.transform
     where = [name for name in ("as_inverse", "future") if getattr(transform, name)]
     if where or transform.mask_key is not None:
@@ -80,7 +87,7 @@ def cat_frames(placed: PlacedTransform) -> Iterator[KeyRule]:
             hint="leave it out of the transforms",
         )
 
-    def compute(key: NestedKey) -> Computation:
+    def computation(key: NestedKey) -> Computation:
         frame = _frame(placed, key, f"_cat_buffers_{key}", divided=(transform.dim, transform.N))
         axis = frame.ndim + transform.dim
         name = _name(placed, key)
@@ -94,13 +101,14 @@ def cat_frames(placed: PlacedTransform) -> Iterator[KeyRule]:
         }  # fmt: skip
 
     for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield KeyRule(reads=(key,), writes=(out_key,), compute=partial(compute, key))
+        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
 
 
 def time_max_pool(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that give the largest of the last frames of each key."""
     transform = placed.transform
 
-    def compute(key: NestedKey) -> Computation:
+    def computation(key: NestedKey) -> Computation:
         frame = _frame(placed, key, transform._buffer_name(key), stacked=True)
         if transform.buffer_size == 1:
             return Apply(torch.clone), {}
@@ -108,7 +116,7 @@ def time_max_pool(placed: PlacedTransform) -> Iterator[KeyRule]:
         return LargestOfFrames(), {_name(placed, key): older}
 
     for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield KeyRule(reads=(key,), writes=(out_key,), compute=partial(compute, key))
+        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
 
 
 def _frame(
@@ -159,11 +167,13 @@ def _flag_shape(placed: PlacedTransform, key: NestedKey) -> tuple[int, ...]:
 
 
 def step_counter(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule for the step count beside every reset key."""
     for key in _by_reset_key(placed, placed.transform.step_count_key):
         yield _remembered(placed, key, Counter(), 0, torch.int64)
 
 
 def init_tracker(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule for the flag of a first step beside every reset key."""
     for key in _by_reset_key(placed, placed.transform.init_key):
         yield _remembered(placed, key, FirstStep(), True, torch.bool)
 
@@ -171,17 +181,18 @@ def init_tracker(placed: PlacedTransform) -> Iterator[KeyRule]:
 def _remembered(
     placed: PlacedTransform, key: NestedKey, module: nn.Module, start: float, dtype: torch.dtype
 ) -> KeyRule:
-    def compute() -> Computation:
+    def computation() -> Computation:
         initial = torch.full((1, *_flag_shape(placed, key)), start, dtype=dtype)
         return module, {_name(placed, key): initial}
 
-    return KeyRule(writes=(key,), compute=compute)
+    return KeyRule(writes=(key,), computation=computation)
 
 
 def target_return(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that give the target return, which stays as it is."""
     transform = placed.transform
 
-    def compute(key: NestedKey) -> Computation:
+    def computation(key: NestedKey) -> Computation:
         if transform.mode != "constant":
             raise placed.refused(
                 "subtracts each reward from the target, and a deployed policy has no reward",
@@ -193,10 +204,11 @@ def target_return(placed: PlacedTransform) -> Iterator[KeyRule]:
     if keys is None and not placed.in_environment:
         keys = ["target_return"]
     for key in keys if keys is not None else transform.out_keys:
-        yield KeyRule(writes=(key,), compute=partial(compute, key))
+        yield KeyRule(writes=(key,), computation=partial(computation, key))
 
 
 def primer(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that say at which value each primed key starts."""
     transform = placed.transform
 
     def initial(key: NestedKey) -> Tensor:

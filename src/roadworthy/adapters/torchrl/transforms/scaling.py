@@ -22,10 +22,12 @@ from roadworthy.adapters.torchrl.transforms.key_rule import (
 
 
 def standardized(x: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """`(x - loc) / scale`, row by row."""
     return (aligned(aligned(x, loc), scale) - loc) / scale
 
 
 def scaled(x: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """`x * scale + loc`, row by row."""
     return aligned(aligned(x, loc), scale) * scale + loc
 
 
@@ -39,6 +41,7 @@ def _statistics(placed: PlacedTransform) -> tuple[Tensor, Tensor]:
 
 
 def observation_norm(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that scale observations, in the direction that the transform says."""
     # The flag is a tensor in TorchRL; as a Python bool it decides before the capture, not in it.
     standard = bool(placed.transform.standard_normal)
     yield from placed.forward_rules(
@@ -47,6 +50,7 @@ def observation_norm(placed: PlacedTransform) -> Iterator[KeyRule]:
 
 
 def observation_norm_inverse(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that scale actions back."""
     standard = bool(placed.transform.standard_normal)
     yield from placed.inverse_rules(
         lambda: scaled if standard else standardized, lambda: _statistics(placed)
@@ -72,7 +76,7 @@ def vec_norm(placed: PlacedTransform) -> Iterator[KeyRule]:
     """Constants of the statistics as they are now; the formula is that of a frozen VecNorm."""
     transform = placed.transform
 
-    def compute(key: NestedKey) -> Computation:
+    def computation(key: NestedKey) -> Computation:
         *above, last = key_path(key)
         names = [(*above, last + end) for end in ("_sum", "_ssq", "_count")]
         held = transform._td
@@ -84,13 +88,14 @@ def vec_norm(placed: PlacedTransform) -> Iterator[KeyRule]:
         return _frozen(placed, key, mean, std.clamp_min(transform.eps))
 
     for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield KeyRule(reads=(key,), writes=(out_key,), compute=partial(compute, key))
+        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
 
 
 def vec_norm_v2(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Constants of the statistics as they are now, where the transform keeps them itself."""
     transform = placed.transform
 
-    def compute(key: NestedKey) -> Computation:
+    def computation(key: NestedKey) -> Computation:
         if not transform.stateful:
             raise placed.refused(
                 "keeps its statistics in the data and moves them at every step",
@@ -103,10 +108,11 @@ def vec_norm_v2(placed: PlacedTransform) -> Iterator[KeyRule]:
 
     # A stateless one appends the keys of its statistics to in_keys.
     for key, out_key in zip(transform._in_keys_safe, transform.out_keys, strict=False):
-        yield KeyRule(reads=(key,), writes=(out_key,), compute=partial(compute, key))
+        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
 
 
 def action_scaling(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules from the normalized action to the bounds of the environment."""
     transform = placed.transform
 
     def denormalized(action: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
@@ -138,11 +144,13 @@ def _clipped(placed: PlacedTransform) -> Function:
 
 
 def cast(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that cast observations to another dtype."""
     _keys_known(placed, placed.transform.in_keys, "in_keys")
     yield from placed.forward_rules(lambda: lambda x: x.to(placed.transform.dtype_out))
 
 
 def cast_inverse(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that cast actions back."""
     _keys_known(placed, placed.transform.in_keys_inv, "in_keys_inv")
     yield from placed.inverse_rules(lambda: lambda x: x.to(placed.transform.dtype_in))
 

@@ -1,4 +1,4 @@
-"""Transforms that move elements, or keys, and compute nothing new."""
+"""Transforms that move elements, or keys, and computation nothing new."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from roadworthy.adapters.torchrl.transforms.key_rule import (
 
 
 def flatten(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that flatten neighbouring axes of a row."""
+
     def function() -> Function:
         first, last = (
             placed.dim(placed.transform._first_dim),
@@ -62,6 +64,7 @@ def _of_one_kind(tensors: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 def cat_tensors(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule that joins all in_keys along an axis."""
     transform = placed.transform
     if not transform._initialized:
         if not placed.in_environment:
@@ -83,7 +86,7 @@ def cat_tensors(placed: PlacedTransform) -> Iterator[KeyRule]:
             parts = [x if index < x.ndim - 1 else x.unsqueeze(-1 if dim > 0 else 1) for x in parts]
         return torch.cat(parts, placed.axis(parts[0], row_dim))
 
-    def compute() -> Computation:
+    def computation() -> Computation:
         if transform.unsqueeze_if_oor and placed.batch_dims:
             raise placed.refused(
                 "has unsqueeze_if_oor=True, which adds an axis in front of a batch",
@@ -92,10 +95,11 @@ def cat_tensors(placed: PlacedTransform) -> Iterator[KeyRule]:
         return Apply(joined), {}
 
     gone = [key for key in transform.in_keys if key != transform.out_keys[0]]
-    yield _several(placed, compute, gone if transform._del_keys else [])
+    yield _several(placed, computation, gone if transform._del_keys else [])
 
 
 def stack(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule that stacks all in_keys along a new axis."""
     transform = placed.transform
     dim = transform.dim if transform.dim < 0 else transform.dim - placed.batch_dims
 
@@ -115,24 +119,25 @@ def stack_inverse(placed: PlacedTransform) -> Iterator[KeyRule]:
         yield KeyRule(
             reads=tuple(transform.in_keys_inv),
             writes=tuple(transform.out_keys_inv),
-            compute=lambda: (Apply(lambda x: x.unbind(placed.axis(x, dim))), {}),
+            computation=lambda: (Apply(lambda x: x.unbind(placed.axis(x, dim))), {}),
             removes=lambda key: key == transform.in_keys_inv[0],
         )
 
 
 def _several(
-    placed: PlacedTransform, compute: Callable[[], Computation], gone: list[NestedKey]
+    placed: PlacedTransform, computation: Callable[[], Computation], gone: list[NestedKey]
 ) -> KeyRule:
     transform = placed.transform
     return KeyRule(
         reads=tuple(transform.in_keys),
         writes=tuple(transform.out_keys),
-        compute=compute,
+        computation=computation,
         removes=lambda key: key in gone,
     )
 
 
 def expand_as(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule that repeats a value until it has the shape of another."""
     transform = placed.transform
 
     def expanded(value: Tensor, reference: Tensor) -> Tensor:
@@ -143,7 +148,7 @@ def expand_as(placed: PlacedTransform) -> Iterator[KeyRule]:
     yield KeyRule(
         reads=(transform.in_key, transform.ref_key),
         writes=(transform.out_key,),
-        compute=lambda: (Apply(expanded), {}),
+        computation=lambda: (Apply(expanded), {}),
     )
 
 
@@ -153,10 +158,12 @@ def _function(placed: PlacedTransform, function: Function) -> Function:
 
 
 def unary(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that apply the user's function to each key."""
     yield from placed.forward_rules(lambda: _function(placed, placed.transform._fn))
 
 
 def unary_inverse(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that apply the user's inverse function to each key."""
     transform = placed.transform
     yield from placed.inverse_rules(lambda: _function(placed, transform._inv_fn or transform._fn))
 
@@ -167,10 +174,12 @@ def _same(x: Tensor) -> Tensor:
 
 
 def rename(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that give observations other keys."""
     yield from _renamed(placed, placed.transform.in_keys, placed.transform.out_keys)
 
 
 def rename_inverse(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that give actions the keys of the environment."""
     yield from _renamed(placed, placed.transform.out_keys_inv, placed.transform.in_keys_inv)
 
 
@@ -190,12 +199,13 @@ def _renamed(
         yield KeyRule(
             reads=(read,),
             writes=(write,),
-            compute=lambda: (Apply(_same), {}),
+            computation=lambda: (Apply(_same), {}),
             removes=partial(_nothing if kept else _beneath, read),
         )
 
 
 def exclude(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule that removes the excluded keys."""
     excluded = placed.transform.excluded_keys
     if placed.transform.inverse:
         raise placed.refused(
@@ -206,6 +216,7 @@ def exclude(placed: PlacedTransform) -> Iterator[KeyRule]:
 
 
 def select(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule that removes all but the selected keys."""
     transform, parent = placed.transform, placed.transform.parent
     kept = [unravel_key(key) for key in transform.selected_keys]
     if transform.keep_reward_keys:
@@ -220,13 +231,15 @@ def select(placed: PlacedTransform) -> Iterator[KeyRule]:
 
 
 def device(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules for observations that get another key; devices are the business of the runtime."""
     transform = placed.transform
     for read, write in zip(transform.in_keys, transform.out_keys, strict=True):
         if read != write:
-            yield KeyRule(reads=(read,), writes=(write,), compute=lambda: (Apply(_same), {}))
+            yield KeyRule(reads=(read,), writes=(write,), computation=lambda: (Apply(_same), {}))
 
 
 def device_inverse(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """No rules: actions stay where the runtime has them."""
     transform = placed.transform
     if list(transform.in_keys_inv) != list(transform.out_keys_inv):
         raise placed.refused(
