@@ -12,8 +12,17 @@ from tensordict import TensorDict
 from tensordict.nn import CompositeDistribution, TensorDictModule, TensorDictSequential
 from torch import distributions as D
 from torch import nn
+from torchrl.data import Categorical, Composite
 from torchrl.envs import GymEnv, StepCounter, TransformedEnv
-from torchrl.modules import MLP, Actor, ActorValueOperator, ProbabilisticActor, QValueActor
+from torchrl.modules import (
+    MLP,
+    Actor,
+    ActorValueOperator,
+    EGreedyModule,
+    ProbabilisticActor,
+    QValueActor,
+    QValueModule,
+)
 
 import roadworthy as rw
 from roadworthy import adapters
@@ -282,6 +291,21 @@ def test_number_of_agents_may_vary(tmp_path: Path) -> None:
         expected = made.module(torch.from_numpy(inputs))
         got = policy.step({"agents_obs": inputs})["agents_action"]
         np.testing.assert_allclose(got, expected.detach().numpy(), atol=1e-6)
+
+
+def test_every_agent_tosses_a_coin_of_its_own() -> None:
+    keys: list[Any] = [("agents", name) for name in ("action", "action_value", "chosen")]
+    values = TensorDictModule(nn.Linear(4, 6), [("agents", "obs")], keys[1:2])
+    choice = QValueModule("categorical", action_value_key=keys[1], out_keys=keys)
+    index = Composite({"action": Categorical(6, shape=(3,))}, shape=(3,))
+    explore = EGreedyModule(Composite({"agents": index}), action_key=keys[0])
+    made = TensorDictSequential(values, choice, explore)
+    agents = TensorDict({"obs": torch.zeros(1, 3, 4)}, batch_size=[1, 3])
+    example = TensorDict({"agents": agents}, batch_size=[1])
+    found = describe(made, example=example, exploration="random").example
+    assert {name: tuple(value.shape) for name, value in found.items()} == {
+        "agents_obs": (1, 3, 4), "noise_0": (1, 3), "noise_1": (1, 3),
+    }  # fmt: skip
 
 
 def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
