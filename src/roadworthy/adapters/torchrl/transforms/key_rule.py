@@ -1,4 +1,4 @@
-"""What a transform does to one key: the smallest thing that can become a stage."""
+"""Key rules: which keys a transform reads, writes, removes and primes, and the stage it becomes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey
+from roadworthy.adapters.torchrl.stage import TransformStage
 from roadworthy.errors import ExportError
 
-Made = tuple[nn.Module, Mapping[str, Tensor]]
+# What a `TransformStage` computes with, and the values at which its memory starts.
+Computation = tuple[nn.Module, Mapping[str, Tensor]]
 Function = Callable[..., Any]
 
 
 class Apply(nn.Module):
-    """`function(*inputs, *constants)` as a stage: one tensor comes back, or a tuple of them."""
+    """`function(*inputs, *constants)` as a module: a tuple of tensors comes back."""
 
     def __init__(self, function: Function, *constants: Tensor) -> None:
         super().__init__()
@@ -33,23 +35,34 @@ class Apply(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Piece:
-    """What is read, what is written, and how; `make` is called only where it is needed.
+class KeyRule:
+    """What a transform does to some keys.
 
-    removes  whether a key is gone afterwards
-    primed   the value of the written key at a reset, which the policy itself changes after that
+    reads        the keys that it needs
+    writes       the keys that it gives
+    computation  how, asked for only where the policy needs what is written
+    removes      whether a key is gone afterwards
+    primed       the value of the written key at a reset; after that the policy changes it itself
     """
 
     reads: tuple[NestedKey, ...] = ()
     writes: tuple[NestedKey, ...] = ()
-    make: Callable[[], Made] | None = None
+    computation: Callable[[], Computation] | None = None
     removes: Callable[[NestedKey], bool] = lambda key: False
     primed: Callable[[], Tensor] | None = None
 
+    def stage(self, name: str) -> TransformStage:
+        """The stage that does this, under the name of the transform."""
+        assert self.computation is not None, "only what writes a key becomes a stage"
+        module, initial = self.computation()
+        return TransformStage(
+            module.eval(), name=name, in_keys=self.reads, out_keys=self.writes, initial=initial
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Place:
-    """A private copy of a transform, and where it stands.
+class PlacedTransform:
+    """A private copy of a transform, and where in the environment it stands.
 
     `batch_dims` counts the leading axes of the environment's own tensors that are its batch.
     """
@@ -68,6 +81,7 @@ class Place:
         return type(self.transform).__name__
 
     def refused(self, what: str, *, hint: str, code: str = "RW150") -> ExportError:
+        """The error that says what this transform does and what to do about it."""
         return ExportError(f"{self.name} {what}", code=code, where=self.where, hint=hint)
 
     def row(self, value: Tensor) -> Tensor:
@@ -108,36 +122,36 @@ class Place:
             )
         return axis
 
-    def unary(
+    def forward_rules(
         self, function: Callable[[], Function], constants: Callable[[], Iterable[Tensor]] = tuple
-    ) -> Iterator[Piece]:
-        """One piece for each pair of in_keys and out_keys, in their order."""
-        yield from self._pairs(self.transform.in_keys, self.transform.out_keys, function, constants)
+    ) -> Iterator[KeyRule]:
+        """A rule for each pair of in_keys and out_keys, in their order."""
+        yield from self._rules(self.transform.in_keys, self.transform.out_keys, function, constants)
 
-    def unary_inverse(
+    def inverse_rules(
         self, function: Callable[[], Function], constants: Callable[[], Iterable[Tensor]] = tuple
-    ) -> Iterator[Piece]:
-        """The same in the other direction, which reads out_keys_inv and writes in_keys_inv."""
+    ) -> Iterator[KeyRule]:
+        """A rule for each pair in the other direction: reads out_keys_inv, writes in_keys_inv."""
         transform = self.transform
-        yield from self._pairs(
+        yield from self._rules(
             transform.out_keys_inv or (), transform.in_keys_inv or (), function, constants
         )
 
-    def _pairs(
+    def _rules(
         self,
         reads: Iterable[NestedKey],
         writes: Iterable[NestedKey],
         function: Callable[[], Function],
         constants: Callable[[], Iterable[Tensor]],
-    ) -> Iterator[Piece]:
-        def make() -> Made:
+    ) -> Iterator[KeyRule]:
+        def computation() -> Computation:
             return Apply(function(), *constants()), {}
 
         for read, write in zip(reads, writes, strict=True):
-            yield Piece(reads=(read,), writes=(write,), make=make)
+            yield KeyRule(reads=(read,), writes=(write,), computation=computation)
 
 
-Builder = Callable[[Place], Iterator[Piece]]
+RuleBuilder = Callable[[PlacedTransform], Iterator[KeyRule]]
 
 
 def aligned(rows: Tensor, constant: Tensor) -> Tensor:
@@ -145,18 +159,3 @@ def aligned(rows: Tensor, constant: Tensor) -> Tensor:
     while rows.ndim - 1 < constant.ndim:
         rows = rows.unsqueeze(1)
     return rows
-
-
-def words(key: NestedKey) -> tuple[str, ...]:
-    return (key,) if isinstance(key, str) else tuple(key)
-
-
-def below(key: NestedKey, above: NestedKey) -> bool:
-    """Whether `key` is `above`, or lies in it."""
-    return words(key)[: len(words(above))] == words(above)
-
-
-def plain(key: NestedKey) -> NestedKey:
-    """A key as TorchRL writes it: a tuple only where there is something to nest."""
-    parts = words(key)
-    return parts[0] if len(parts) == 1 else parts

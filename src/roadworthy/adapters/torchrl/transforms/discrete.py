@@ -9,8 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from roadworthy.adapters.torchrl.piece import Apply, Builder, Made, Piece, Place
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey
+from roadworthy.adapters.torchrl.transforms.key_rule import (
+    Apply,
+    Computation,
+    KeyRule,
+    PlacedTransform,
+    RuleBuilder,
+)
 
 
 def _from_indices(action: Tensor, table: Tensor) -> Tensor:
@@ -35,18 +41,18 @@ def _from_lone_one_hot(action: Tensor, table: Tensor) -> Tensor:
     return table[action.long().argmax(-1)]
 
 
-def action_discretizer(place: Place) -> Iterator[Piece]:
+def action_discretizer(placed: PlacedTransform) -> Iterator[KeyRule]:
     """The value of the interval that each index, or each one-hot, names."""
-    transform = place.transform
+    transform = placed.transform
 
-    def make() -> Made:
+    def computation() -> Computation:
         if transform.sampling == transform.SamplingStrategy.RANDOM:
-            raise place.refused(
+            raise placed.refused(
                 "draws each action at random from its interval",
                 hint="sampling=ActionDiscretizer.SamplingStrategy.MEDIAN",
             )
-        if not place.in_environment:
-            raise place.refused(
+        if not placed.in_environment:
+            raise placed.refused(
                 "takes its intervals from an environment, and there is none",
                 code="RW151",
                 hint="pass the environment",
@@ -60,52 +66,57 @@ def action_discretizer(place: Place) -> Iterator[Piece]:
         if alone and tables.ndim == 1:
             return Apply(_from_lone_one_hot, tables), {}
         if alone and tables.ndim > 2:
-            raise place.refused(
+            raise placed.refused(
                 f"splits an action of shape {tuple(tables.shape[:-1])}", hint="categorical=True"
             )
         return Apply(_from_one_hot, *tables), {}
 
-    yield Piece(reads=tuple(transform.out_keys_inv), writes=tuple(transform.in_keys_inv), make=make)
+    yield KeyRule(
+        reads=tuple(transform.out_keys_inv),
+        writes=tuple(transform.in_keys_inv),
+        computation=computation,
+    )
 
 
-def projection(place: Place) -> Iterator[Piece]:
-    transform = place.transform
+def projection(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that hand the chosen one-hot on, where none is projected at random."""
+    transform = placed.transform
     count, most = transform.num_actions_effective, transform.max_actions
 
-    def make() -> Made:
+    def computation() -> Computation:
         if most != count:
-            raise place.refused(
+            raise placed.refused(
                 f"replaces the actions {count} to {most - 1} at random",
                 hint=f"give the policy {count} actions, and leave the projection out",
             )
         return Apply(lambda action: functional.one_hot(action.long().argmax(-1), count)), {}
 
     for read, write in zip(transform.out_keys_inv, transform.in_keys_inv, strict=True):
-        yield Piece(reads=(read,), writes=(write,), make=make)
+        yield KeyRule(reads=(read,), writes=(write,), computation=computation)
 
 
-def flatten_action(place: Place) -> Iterator[Piece]:
+def flatten_action(placed: PlacedTransform) -> Iterator[KeyRule]:
     """The action in the shape that the environment takes."""
-    transform = place.transform
+    transform = placed.transform
 
-    def make(key: NestedKey) -> Made:
+    def computation(key: NestedKey) -> Computation:
         transform._ensure_unflatten_shapes()
         shape = transform._unflatten_shapes.get(key)
         if shape is None:
-            raise place.refused(
+            raise placed.refused(
                 "takes its shape from an environment, and there is none",
                 code="RW151",
                 hint="pass the environment, or FlattenAction(action_shape=…)",
             )
         first = transform._first_dim
-        dim = place.dim(first if first >= 0 else transform._last_dim)
-        return Apply(lambda action: action.unflatten(place.axis(action, dim), shape)), {}
+        dim = placed.dim(first if first >= 0 else transform._last_dim)
+        return Apply(lambda action: action.unflatten(placed.axis(action, dim), shape)), {}
 
     for read, write in zip(transform.out_keys_inv, transform.in_keys_inv, strict=True):
-        yield Piece(reads=(read,), writes=(write,), make=partial(make, write))
+        yield KeyRule(reads=(read,), writes=(write,), computation=partial(computation, write))
 
 
-ACTION: Mapping[str, Builder] = {
+ACTION: Mapping[str, RuleBuilder] = {
     "ActionDiscretizer": action_discretizer,
     "DiscreteActionProjection": projection,
     "FlattenAction": flatten_action,

@@ -9,13 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from roadworthy.adapters.torchrl.piece import Builder, Function, Piece, Place
+from roadworthy.adapters.torchrl.transforms.key_rule import (
+    Function,
+    KeyRule,
+    PlacedTransform,
+    RuleBuilder,
+)
 
 CHANNELS = 3  # of colour
 
 
-def _image(place: Place) -> Function:
-    transform = place.transform
+def _image(placed: PlacedTransform) -> Function:
+    transform = placed.transform
 
     def image(pixels: Tensor) -> Tensor:
         if not transform.shape_tolerant or pixels.shape[-1] == CHANNELS:
@@ -25,7 +30,7 @@ def _image(place: Place) -> Function:
             pixels = pixels.div(255)
         pixels = pixels.to(transform.dtype)
         # TorchRL adds an axis to a lone image; in an environment with a batch there is none.
-        alone = pixels.ndim - 1 + place.batch_dims == 3
+        alone = pixels.ndim - 1 + placed.batch_dims == 3
         return pixels.unsqueeze(1) if transform.unsqueeze and alone else pixels
 
     return image
@@ -47,15 +52,15 @@ def _window(image: Tensor, top: int, left: int, height: int, width: int) -> Tens
     return functional.pad(part, beyond) if any(beyond) else part
 
 
-def _crop(place: Place) -> Function:
-    transform = place.transform
+def _crop(placed: PlacedTransform) -> Function:
+    transform = placed.transform
     # The w of TorchRL's Crop is what torchvision calls height.
     height, width = transform.w, transform.h
     return lambda image: _window(image, transform.top, transform.left, height, width)
 
 
-def _center_crop(place: Place) -> Function:
-    height, width = place.transform.w, place.transform.h
+def _center_crop(placed: PlacedTransform) -> Function:
+    height, width = placed.transform.w, placed.transform.h
 
     def cropped(image: Tensor) -> Tensor:
         rows, columns = image.shape[-2:]
@@ -117,11 +122,11 @@ def nearest(size: int, target: int, mode: str) -> np.ndarray:
     return np.asarray(np.minimum(index, size - 1))
 
 
-def _resized(place: Place) -> Function:
-    height, width = place.transform.w, place.transform.h
-    mode = str(getattr(place.transform.interpolation, "value", place.transform.interpolation))
+def _resized(placed: PlacedTransform) -> Function:
+    height, width = placed.transform.w, placed.transform.h
+    mode = str(getattr(placed.transform.interpolation, "value", placed.transform.interpolation))
     if mode not in (*FILTERS, "nearest", "nearest-exact"):
-        raise place.refused(
+        raise placed.refused(
             f"has interpolation={mode!r}, which works on files, not on tensors",
             hint="interpolation='bilinear' or 'nearest', and train with it",
         )
@@ -149,17 +154,17 @@ def _resized(place: Place) -> Function:
     return resized
 
 
-def _of(function: Callable[[Place], Function]) -> Builder:
-    def builder(place: Place) -> Iterator[Piece]:
-        yield from place.unary(lambda: function(place))
+def _of(function: Callable[[PlacedTransform], Function]) -> RuleBuilder:
+    def builder(placed: PlacedTransform) -> Iterator[KeyRule]:
+        yield from placed.forward_rules(lambda: function(placed))
 
     return builder
 
 
-OBSERVATION: Mapping[str, Builder] = {
+OBSERVATION: Mapping[str, RuleBuilder] = {
     "CenterCrop": _of(_center_crop),
     "Crop": _of(_crop),
-    "GrayScale": _of(lambda place: _gray),
+    "GrayScale": _of(lambda placed: _gray),
     "Resize": _of(_resized),
     "ToTensorImage": _of(_image),
 }

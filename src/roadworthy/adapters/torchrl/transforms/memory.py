@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
+from tensordict import unravel_key
 from torch import Tensor, nn
 
-from roadworthy.adapters.torchrl.piece import Apply, Builder, Made, Piece, Place, words
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey, key_path
+from roadworthy.adapters.torchrl.transforms.key_rule import (
+    Apply,
+    Computation,
+    KeyRule,
+    PlacedTransform,
+    RuleBuilder,
+)
 
 
 class LastFrames(nn.Module):
@@ -50,33 +57,40 @@ class LargestOfFrames(nn.Module):
 
 
 class Counter(nn.Module):
+    """The number of steps since the reset; then one more."""
+
     def forward(self, count: Tensor) -> tuple[Tensor, Tensor]:
         return count.clone(), count + 1
 
 
 class FirstStep(nn.Module):
+    """True at the first step after a reset; then false."""
+
     def forward(self, first: Tensor) -> tuple[Tensor, Tensor]:
         return first.clone(), torch.zeros_like(first)
 
 
 class Constant(nn.Module):
+    """The same value at every step."""
+
     def forward(self, value: Tensor) -> tuple[Tensor, Tensor]:
         return value.clone(), value.clone()
 
 
-def cat_frames(place: Place) -> Iterator[Piece]:
-    transform = place.transform
+def cat_frames(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that put the last frames of each key side by side."""
+    transform = placed.transform
     where = [name for name in ("as_inverse", "future") if getattr(transform, name)]
     if where or transform.mask_key is not None:
-        raise place.refused(
+        raise placed.refused(
             f"has {(where or ['mask_key'])[0]}, which works on samples of a replay buffer",
             hint="leave it out of the transforms",
         )
 
-    def make(key: NestedKey) -> Made:
-        frame = _frame(place, key, f"_cat_buffers_{key}", divided=(transform.dim, transform.N))
+    def computation(key: NestedKey) -> Computation:
+        frame = _frame(placed, key, f"_cat_buffers_{key}", divided=(transform.dim, transform.N))
         axis = frame.ndim + transform.dim
-        name = _name(place, key)
+        name = _name(placed, key)
         frames = torch.cat(
             [frame.new_full(frame.shape, transform.padding_value)] * transform.N, axis
         )
@@ -87,25 +101,26 @@ def cat_frames(place: Place) -> Iterator[Piece]:
         }  # fmt: skip
 
     for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield Piece(reads=(key,), writes=(out_key,), make=partial(make, key))
+        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
 
 
-def time_max_pool(place: Place) -> Iterator[Piece]:
-    transform = place.transform
+def time_max_pool(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that give the largest of the last frames of each key."""
+    transform = placed.transform
 
-    def make(key: NestedKey) -> Made:
-        frame = _frame(place, key, transform._buffer_name(key), stacked=True)
+    def computation(key: NestedKey) -> Computation:
+        frame = _frame(placed, key, transform._buffer_name(key), stacked=True)
         if transform.buffer_size == 1:
             return Apply(torch.clone), {}
         older = frame.new_zeros((1, transform.buffer_size - 1, *frame.shape[1:]))
-        return LargestOfFrames(), {_name(place, key): older}
+        return LargestOfFrames(), {_name(placed, key): older}
 
     for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield Piece(reads=(key,), writes=(out_key,), make=partial(make, key))
+        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
 
 
 def _frame(
-    place: Place,
+    placed: PlacedTransform,
     key: NestedKey,
     buffer: str,
     *,
@@ -113,118 +128,122 @@ def _frame(
     stacked: bool = False,
 ) -> Tensor:
     """One row of zeros like what the transform reads under `key`."""
-    held = getattr(place.transform, buffer)
+    held = getattr(placed.transform, buffer)
     if not isinstance(held, nn.UninitializedBuffer):
         # The transform has run, so its buffer has the very shape and dtype of the data.
         shape = list(held.shape[1:] if stacked else held.shape)
         if divided is not None:
             dim, count = divided
             shape[dim] //= count
-        return torch.zeros(1, *shape[place.batch_dims :], dtype=held.dtype)
-    parent = place.transform.parent
+        return torch.zeros(1, *shape[placed.batch_dims :], dtype=held.dtype)
+    parent = placed.transform.parent
     if parent is None or key not in parent.observation_spec.keys(True, True):
-        raise place.refused(
+        raise placed.refused(
             f"remembers {key!r}, whose shape is not known",
             code="RW151",
             hint="pass the environment, whose observation_spec says it",
         )
     spec = parent.observation_spec[key]
-    return torch.zeros(1, *spec.shape[place.batch_dims :], dtype=spec.dtype)
+    return torch.zeros(1, *spec.shape[placed.batch_dims :], dtype=spec.dtype)
 
 
-def _by_reset_key(place: Place, leaf: str) -> list[NestedKey]:
+def _by_reset_key(placed: PlacedTransform, leaf: str) -> list[NestedKey]:
     """`leaf` beside every reset key of the environment."""
-    parent = place.transform.parent
+    parent = placed.transform.parent
     if parent is None:
         return [leaf]
-    above = [words(key)[:-1] for key in parent._filtered_reset_keys]
-    return [(*each, leaf) if each else leaf for each in above]
+    above = [key_path(key)[:-1] for key in parent._filtered_reset_keys]
+    return [unravel_key((*each, leaf)) for each in above]
 
 
-def _flag_shape(place: Place, key: NestedKey) -> tuple[int, ...]:
+def _flag_shape(placed: PlacedTransform, key: NestedKey) -> tuple[int, ...]:
     """The shape of one row of what stands beside `done`."""
-    parent = place.transform.parent
+    parent = placed.transform.parent
     if parent is None:
         return (1,)
-    done = (*words(key)[:-1], "done")
-    shape = parent.full_done_spec[done if len(done) > 1 else "done"].shape
-    return tuple(shape[place.batch_dims :])
+    done = unravel_key((*key_path(key)[:-1], "done"))
+    shape = parent.full_done_spec[done].shape
+    return tuple(shape[placed.batch_dims :])
 
 
-def step_counter(place: Place) -> Iterator[Piece]:
-    for key in _by_reset_key(place, place.transform.step_count_key):
-        yield _remembered(place, key, Counter(), 0, torch.int64)
+def step_counter(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule for the step count beside every reset key."""
+    for key in _by_reset_key(placed, placed.transform.step_count_key):
+        yield _remembered(placed, key, Counter(), 0, torch.int64)
 
 
-def init_tracker(place: Place) -> Iterator[Piece]:
-    for key in _by_reset_key(place, place.transform.init_key):
-        yield _remembered(place, key, FirstStep(), True, torch.bool)
+def init_tracker(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """A rule for the flag of a first step beside every reset key."""
+    for key in _by_reset_key(placed, placed.transform.init_key):
+        yield _remembered(placed, key, FirstStep(), True, torch.bool)
 
 
 def _remembered(
-    place: Place, key: NestedKey, module: nn.Module, start: float, dtype: torch.dtype
-) -> Piece:
-    def make() -> Made:
-        initial = torch.full((1, *_flag_shape(place, key)), start, dtype=dtype)
-        return module, {_name(place, key): initial}
+    placed: PlacedTransform, key: NestedKey, module: nn.Module, start: float, dtype: torch.dtype
+) -> KeyRule:
+    def computation() -> Computation:
+        initial = torch.full((1, *_flag_shape(placed, key)), start, dtype=dtype)
+        return module, {_name(placed, key): initial}
 
-    return Piece(writes=(key,), make=make)
+    return KeyRule(writes=(key,), computation=computation)
 
 
-def target_return(place: Place) -> Iterator[Piece]:
-    transform = place.transform
+def target_return(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that give the target return, which stays as it is."""
+    transform = placed.transform
 
-    def make(key: NestedKey) -> Made:
+    def computation(key: NestedKey) -> Computation:
         if transform.mode != "constant":
-            raise place.refused(
+            raise placed.refused(
                 "subtracts each reward from the target, and a deployed policy has no reward",
                 hint="TargetReturn(mode='constant'), or the target as an input of the policy",
             )
-        return Constant(), {_name(place, key): torch.full((1, 1), float(transform.target_return))}
+        return Constant(), {_name(placed, key): torch.full((1, 1), float(transform.target_return))}
 
     keys = transform.__dict__.get("_out_keys")
-    if keys is None and not place.in_environment:
+    if keys is None and not placed.in_environment:
         keys = ["target_return"]
     for key in keys if keys is not None else transform.out_keys:
-        yield Piece(writes=(key,), make=partial(make, key))
+        yield KeyRule(writes=(key,), computation=partial(computation, key))
 
 
-def primer(place: Place) -> Iterator[Piece]:
-    transform = place.transform
+def primer(placed: PlacedTransform) -> Iterator[KeyRule]:
+    """Rules that say at which value each primed key starts."""
+    transform = placed.transform
 
     def initial(key: NestedKey) -> Tensor:
         if transform.random:
-            raise place.refused(
+            raise placed.refused(
                 f"starts {key!r} at random", hint="random=False, or the value as an input"
             )
         value = transform.default_value
         value = value if transform.single_default_value else value[key]
         if callable(value):
-            raise place.refused(
+            raise placed.refused(
                 f"starts {key!r} at what a function returns", hint="default_value=0.0, a number"
             )
         parent = transform.parent
         if parent is not None and key in parent.observation_spec.keys(True, True):
-            raise place.refused(
+            raise placed.refused(
                 f"replaces the first {key!r} of each episode, which the environment gives",
                 hint="give the primed value a key of its own",
             )
         spec = transform.primers[key]
         shape = tuple(spec.shape)
         # In a batch TorchRL gives the primers the axes of the batch, at the latest at a reset.
-        if tuple(transform.primers.shape[: place.batch_dims]) == place.batch_size:
-            shape = shape[place.batch_dims :]
+        if tuple(transform.primers.shape[: placed.batch_dims]) == placed.batch_size:
+            shape = shape[placed.batch_dims :]
         return torch.full((1, *shape), float(value)).to(spec.dtype)
 
     for key in transform.primers.keys(True, True):
-        yield Piece(writes=(key,), primed=partial(initial, key))
+        yield KeyRule(writes=(key,), primed=partial(initial, key))
 
 
-def _name(place: Place, key: NestedKey) -> str:
-    return re.sub(r"\W", "_", "_".join((place.name.lower(), *words(key))))
+def _name(placed: PlacedTransform, key: NestedKey) -> str:
+    return re.sub(r"\W", "_", "_".join((placed.name.lower(), *key_path(key))))
 
 
-OBSERVATION: Mapping[str, Builder] = {
+OBSERVATION: Mapping[str, RuleBuilder] = {
     "CatFrames": cat_frames,
     "InitTracker": init_tracker,
     "StepCounter": step_counter,
