@@ -315,8 +315,7 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
         "[RW001] export(…, explore=…): a torchrl policy takes no 'explore'\n"
         "  → did you mean 'exploration'?\n"
         "[RW001] export(…, rows=…): a torchrl policy takes no 'rows'\n"
-        "  → beyond the common keywords it takes about, dynamic, batch, period_s, exploration, "
-        "env, transforms, table"
+        "  → beyond the common keywords it takes exploration, env, transforms, table"
     )
     with pytest.raises(UsageError) as caught:
         rw.export(nn.Linear(4, 2), tmp_path / "p", example=EXAMPLE, exploration="mode")
@@ -327,7 +326,7 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_network_of_torchrl_without_keys_is_a_plain_module() -> None:
-    assert adapters.name_of(MLP(in_features=4, out_features=2)) is None
+    assert adapters.adapter_for(MLP(in_features=4, out_features=2)) is None
     assert adapters.name_of(POLICIES["Normal"]()) == "torchrl"
 
 
