@@ -13,6 +13,7 @@ import onnx_ir as ir
 import torch
 
 from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
+from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -96,17 +97,9 @@ def _converted(
 ) -> ir.Model:
     try:
         with quiet():
-            exported = torch.onnx.export(
-                _prepared(graph, opset),
-                dynamo=True,
-                opset_version=opset,
-                custom_translation_table=dict(translations),
-                verbose=False,
-            )
+            return onnx_program(_prepared(graph, opset), opset, translations).model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
-    assert exported is not None
-    return exported.model
 
 
 def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.ExportedProgram:
