@@ -167,7 +167,8 @@ def main() -> None:
         for which, figures in measurements.items():
             for name, each in figures.items():
                 print(f"{policy:<24}{which:<8}{name:<18}", end="")
-                print(f"{each['wall_s']:6.2f} s, {each['over_bare']:.2f}× bare torch")
+                print(f"{each['wall_s']:6.2f} s, processor {each['cpu_s']:.2f} s, ", end="")
+                print(f"{each['over_bare']:.2f}× bare torch")
     print(f"written to {machine.write(arguments.out, {'policies': results})}")
 
 
