@@ -24,6 +24,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
+	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/verification.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from torch.onnx._internal._lazy_import import onnxscript_apis
 
 import roadworthy as rw
 from tests.policies import CASES, Case
-
-# Reading 500 operators from their sources takes a third of an export, and is the same each time.
-onnxscript_apis.get_torchlib_ops = functools.cache(onnxscript_apis.get_torchlib_ops)
 
 
 @dataclass(frozen=True)

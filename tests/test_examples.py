@@ -161,8 +161,13 @@ def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
     assert re.findall(r"seed (\d): return (\d+)", cartpole.rollout()) == lengths
 
 
-BENCHMARKS = ("step_latency", "start_up", "environment", "verification", "torchrl_rollouts")
-SMALL = {"torchrl_rollouts": ("--frames", "100", "--steps", "50", "--rounds", "2")}
+BENCHMARKS = (
+    "step_latency", "start_up", "environment", "export_time", "verification", "torchrl_rollouts",
+)  # fmt: skip
+SMALL = {
+    "export_time": ("--policies", "MLP 48-512-256-128-12", "--rounds", "1"),
+    "torchrl_rollouts": ("--frames", "100", "--steps", "50", "--rounds", "2"),
+}
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -179,6 +184,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
     stored = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
     assert [path.stem for path in stored] == [
         "environment",
+        "export_time",
         "start_up",
         "step_latency",
         "torchrl_rollouts",

@@ -14,6 +14,7 @@ import torch
 
 from roadworthy.backends import Settings
 from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
+from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -93,17 +94,10 @@ class OnnxBackend:
 def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Model:
     try:
         with quiet():
-            exported = torch.onnx.export(
-                _prepared(graph, settings.opset),
-                dynamo=True,
-                opset_version=settings.opset,
-                custom_translation_table=dict(settings.translations),
-                verbose=False,
-            )
+            prepared = _prepared(graph, settings.opset)
+            return onnx_program(prepared, settings.opset, settings.translations).model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
-    assert exported is not None
-    return exported.model
 
 
 def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.ExportedProgram:
