@@ -15,6 +15,7 @@ import roadworthy as rw
 NAMES = [
     "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "Diagnosis",
     "EpsInsideRoot", "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy",
+    "PolicyLike", "PolicyState", "PolicyWrapper",
     "RoadworthyError", "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World",
     "diagnose",
     "discover", "export",
@@ -61,7 +62,7 @@ def test_public_name_has_a_docstring_of_its_own(name: str) -> None:
     assert not documentation.startswith(f"{name}(")
 
 
-@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "Signature"])
+@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "PolicyLike", "Signature"])
 def test_public_methods_of_a_result_are_annotated(name: str) -> None:
     for _, method in inspect.getmembers(getattr(rw, name), inspect.isfunction):
         if not method.__name__.startswith("_"):

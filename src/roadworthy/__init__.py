@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from roadworthy.exporting import export as export
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
+    from roadworthy.runtime.protocol import PolicyLike as PolicyLike
+    from roadworthy.runtime.protocol import PolicyWrapper as PolicyWrapper
+    from roadworthy.runtime.state import PolicyState as PolicyState
     from roadworthy.spec.bundle import Bundle as Bundle
     from roadworthy.spec.port import About as About
     from roadworthy.spec.signature import Signature as Signature
@@ -58,6 +61,9 @@ _HOMES = {
     "Finding": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",
+    "PolicyLike": "roadworthy.runtime.protocol",
+    "PolicyState": "roadworthy.runtime.state",
+    "PolicyWrapper": "roadworthy.runtime.protocol",
     "RoadworthyError": "roadworthy.errors",
     "ScaleOffset": "roadworthy.spec.transforms",
     "ScaleToBounds": "roadworthy.spec.transforms",
