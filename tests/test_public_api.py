@@ -16,7 +16,8 @@ NAMES = [
     "About", "Adapter", "Argmax", "Attribute", "BatchSpecialised", "Bundle", "BundleCorrupt",
     "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
     "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
-    "MissingExtra", "MultiDiscrete", "Policy", "PortMismatch", "RoadworthyError", "ScaleOffset",
+    "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
+    "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "ScaleOffset",
     "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",
     "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
 ]  # fmt: skip
@@ -61,7 +62,7 @@ def test_public_name_has_a_docstring_of_its_own(name: str) -> None:
     assert not documentation.startswith(f"{name}(")
 
 
-@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "Signature"])
+@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "PolicyLike", "Signature"])
 def test_public_methods_of_a_result_are_annotated(name: str) -> None:
     for _, method in inspect.getmembers(getattr(rw, name), inspect.isfunction):
         if not method.__name__.startswith("_"):

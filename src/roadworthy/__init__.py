@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from roadworthy.exporting import export_environment as export_environment
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
+    from roadworthy.runtime.protocol import PolicyLike as PolicyLike
+    from roadworthy.runtime.protocol import PolicyWrapper as PolicyWrapper
+    from roadworthy.runtime.state import PolicyState as PolicyState
     from roadworthy.source import Attribute as Attribute
     from roadworthy.source import Source as Source
     from roadworthy.spec.bundle import Bundle as Bundle
@@ -79,6 +82,9 @@ _HOMES = {
     "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",
+    "PolicyLike": "roadworthy.runtime.protocol",
+    "PolicyState": "roadworthy.runtime.state",
+    "PolicyWrapper": "roadworthy.runtime.protocol",
     "PortMismatch": "roadworthy.errors",
     "RoadworthyError": "roadworthy.errors",
     "ScaleOffset": "roadworthy.spec.transforms",

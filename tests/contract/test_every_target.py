@@ -61,6 +61,18 @@ def test_target_chooses_as_the_module_does(whole: rw.Bundle, target: str, rows: 
     assert worst <= 1e-5
 
 
+@EVERY
+def test_state_of_one_target_is_restored_in_another(whole: rw.Bundle, target: str) -> None:
+    usual, other = load(whole, targets.DEFAULT), load(whole, target)
+    values = np.random.default_rng(0).standard_normal((20, 3, 6)).astype(np.float32)
+    for obs in values[:10]:
+        usual.act(obs)
+    other.restore(usual.state())
+    for obs in values[10:]:
+        assert np.array_equal(other.act(obs), usual.act(obs))
+    assert np.allclose(other.memory["h"], usual.memory["h"], atol=1e-5)
+
+
 def contents(data: bytes) -> Iterator[bytes]:
     """The bytes of a file, and of what is packed inside it."""
     yield data
