@@ -24,7 +24,12 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     from roadworthy.environment.source import EnvironmentSource
     from roadworthy.source import Source
 
-    said = {name: value for name, value in keywords.items() if _is_said(value)}
+    # Of the steps behind a policy none is the same as nothing said; of transforms it is not.
+    said = {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and (name, value) != ("action", ())
+    }
     if isinstance(thing, (Source, EnvironmentSource)):
         if said:
             raise UsageError(
@@ -46,10 +51,6 @@ def to_source(thing: Any, **keywords: Any) -> Described:
             hint="its describe function returns rw.Source(module, example=…, …)",
         )
     return made
-
-
-def _is_said(value: Any) -> bool:
-    return value is not None and not (isinstance(value, tuple) and not value)
 
 
 def _described(adapter: Adapter, thing: Any, said: Mapping[str, Any], whom: str) -> Described:

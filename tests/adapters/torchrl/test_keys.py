@@ -333,4 +333,4 @@ def test_network_of_torchrl_without_keys_is_a_plain_module() -> None:
 def test_transforms_are_left_out_on_request() -> None:
     env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter())
     made = seeded(Actor, nn.Linear(3, 1), spec=env.action_spec)
-    assert list(describe(made, env=env, transforms=()).example) == ["observation"]
+    assert list(rw.to_source(made, env=env, transforms=()).example) == ["observation"]
