@@ -50,13 +50,13 @@ def folders(
     """A recurrent policy, two environments of two rates, and a policy that draws noise."""
     root = tmp_path_factory.mktemp("states")
     made = {"lstm": export_once("lstm").folder, "noisy": noisy(root / "noisy").folder}
-    for name in ("pd_four_ticks", "lstm"):
+    for name in ("pd_four_ticks", "gru"):
         env, actor = ENVIRONMENTS[name]()
         made[f"env {name}"] = rw.export_environment(env, actor, root / name).folder
     return made
 
 
-KINDS = ("lstm", "noisy", "env pd_four_ticks", "env lstm")
+KINDS = ("lstm", "noisy", "env pd_four_ticks", "env gru")
 
 
 def steps(policy: rw.Policy, count: int, *, rows: int, seed: int) -> Steps:
@@ -199,6 +199,18 @@ def test_values_for_every_memory_may_bring_another_number_of_rows(load: Load) ->
     assert policy.rows == 5
     now = {"obs": 1 + obs(5, 6)}
     assert bits(policy.step(now)) == bits(other.step(now))
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_clock_goes_on_when_memory_is_set(folders: dict[str, Path], rows: int) -> None:
+    policy, other = rw.load(folders["env gru"]), rw.load(folders["env gru"])
+    (now,) = steps(policy, 1, rows=3, seed=1)
+    policy.step(now)
+    inputs = steps(other, 4, rows=rows, seed=2)
+    played(other, inputs[:3])
+    assert policy.state().tick == other.state().tick == 1
+    policy.set_memory(other.memory)
+    assert played(policy, inputs[3:]) == played(other, inputs[3:])
 
 
 def test_nobody_is_set_by_an_empty_mask(load: Load) -> None:

@@ -174,8 +174,10 @@ class Policy:
         return rows
 
     def _make_room(self, rows: int) -> None:
-        """Fresh memory for another number of rows; buffers that were tied to the old are gone."""
+        """Fresh memory for another number of rows, at the same tick; frames of the old are gone."""
+        ticks = self._buffers.ticks
         self._buffers = MemoryBuffers(self.signature, rows=rows)
+        self._buffers.ticks[...] = ticks
         self._frames.clear()
         self._frame = None
 
