@@ -13,7 +13,7 @@ from roadworthy.adapters import adapter_for
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
-from roadworthy.doctor.checks.normalizers import not_applied, retold
+from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
 from roadworthy.doctor.merging import merged
 from roadworthy.doctor.owners import owners
@@ -115,7 +115,7 @@ def diagnose(
     unclear = example is None and not isinstance(source, Source) and adapter_for(module) is None
     if unclear:
         seen = findings(patient, (*LOOKING, not_applied, example_lacking))
-        return _diagnosis(subject, merged((), retold(patient, seen)), exported=False)
+        return _diagnosis(subject, merged((), relabel_learning(patient, seen)), exported=False)
     try:
         described = to_source(source if isinstance(source, Source) else module, **keywords)
     except RoadworthyError as error:
@@ -128,12 +128,12 @@ def diagnose(
 def _diagnosed(patient: Patient, source: Source, plan: ExportPlan) -> Diagnosis:
     """What reading, running and a trial export of a described module show."""
     subject = patient.subject
-    suspected = retold(patient, findings(patient, LOOKING))
+    suspected = relabel_learning(patient, findings(patient, LOOKING))
     ran = _ran(patient, source)
     failure, shown = _tried(patient, source, plan)
     if failure is None:
         return _diagnosis(subject, merged([*ran, *shown], _not_disproved(suspected)), exported=True)
-    confirmed = [*retold(patient, failure), *ran, *shown]
+    confirmed = [*relabel_learning(patient, failure), *ran, *shown]
     return _diagnosis(subject, merged(confirmed, suspected), exported=False)
 
 

@@ -18,7 +18,7 @@ from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.capture.capture import capture
-from roadworthy.doctor.opinion import add_static_findings, refuse_forgotten_normalizer
+from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment

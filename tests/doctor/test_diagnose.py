@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.doctor.reading import sights
+from roadworthy.doctor.reading import code_patterns
 from tests.doctor import patients
 from tests.networks import Mlp, RunningNorm
 
@@ -198,7 +198,7 @@ def test_a_lazy_module_that_never_ran_is_found_once() -> None:
 
 
 def test_what_only_reads_like_a_mistake_is_left_alone() -> None:
-    assert sights(patients.Innocent(), set()) == []
+    assert code_patterns(patients.Innocent(), set()) == []
     assert [each.code for each in rw.diagnose(patients.Innocent().eval()).findings] == ["RW171"]
 
 

@@ -10,8 +10,8 @@ import torch
 
 from roadworthy.capture import memory as remembered
 from roadworthy.capture import probe
-from roadworthy.capture.calling import calling
-from roadworthy.capture.compose import Composed, PureStep
+from roadworthy.capture.call_style import call_style
+from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.memory import Slot, Tensors, slot
 from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import ExportError, Finding, UsageError
@@ -35,7 +35,7 @@ class ModuleAnalysis:
         _refuse_bad_axes(source)
         self.slots, self.initial = self._memory_slots()
         arguments = [slot.name for slot in self.slots if slot.path is None]
-        self.composed = Composed(source, calling(source, arguments), self.slots)
+        self.composed = ComposedPolicy(source, call_style(source, arguments), self.slots)
         self.example = self._example()
         self.step = PureStep(self.composed, self._output_names())
         self.memory_axes, self.memory_rows = self._memory_rows()
@@ -95,9 +95,9 @@ class ModuleAnalysis:
     ) -> dict[str, Any]:
         """What the attributes hold after a call: it shows the shape of those that were None."""
         source = self.source
-        composed = Composed(source, calling(source, list(slots)), tuple(slots.values()))
+        composed = ComposedPolicy(source, call_style(source, list(slots)), tuple(slots.values()))
         with preserved(source.module):
-            probe.native(composed, source.tensors, initial)
+            probe.call_natively(composed, source.tensors, initial)
             return {n: remembered.attribute(source.module, a.path) for n, a in kept.items()}
 
     def _example(self) -> Tensors:
@@ -127,9 +127,9 @@ class ModuleAnalysis:
     def _logits(self, example: Tensors) -> torch.Tensor:
         """What the module itself returns first, before any action step."""
         bare = dataclasses.replace(self.source, action=())
-        composed = Composed(bare, self.composed.calling, self.slots)
+        composed = ComposedPolicy(bare, self.composed.calling, self.slots)
         with preserved(self.source.module):
-            return next(iter(probe.native(composed, example, self._given_memory()).values()))
+            return next(iter(probe.call_natively(composed, example, self._given_memory()).values()))
 
     def _given_memory(self) -> Tensors:
         """Memory that is passed as arguments; attributes are left to the module."""
@@ -138,7 +138,7 @@ class ModuleAnalysis:
 
     def _output_names(self) -> list[str]:
         with preserved(self.source.module):
-            outputs = probe.native(self.composed, self.example, self._given_memory())
+            outputs = probe.call_natively(self.composed, self.example, self._given_memory())
         if not outputs:
             raise UsageError("every output is left out", hint="name at least one in outputs=")
         return list(outputs)

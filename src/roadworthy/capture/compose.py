@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from roadworthy.capture import transforms
-from roadworthy.capture.calling import Calling
-from roadworthy.capture.memory import Slot, Tensors, attributes, inserted
+from roadworthy.capture.call_style import CallStyle
+from roadworthy.capture.memory import Slot, Tensors, insert_attributes, read_attributes
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
 from roadworthy.source import Source
@@ -20,10 +20,10 @@ from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
 
-class Composed(nn.Module):
+class ComposedPolicy(nn.Module):
     """`(inputs, memory) → (outputs, memory)` around the caller's module, by name."""
 
-    def __init__(self, source: Source, calling: Calling, slots: tuple[Slot, ...]) -> None:
+    def __init__(self, source: Source, calling: CallStyle, slots: tuple[Slot, ...]) -> None:
         super().__init__()
         self.module = source.module
         self.source = source
@@ -50,13 +50,13 @@ class Composed(nn.Module):
             values[name] = normalize(values[name])
         arguments = {n: pack(lay, values) for n, lay in self.source.inputs.items()}
         in_arguments = [slot for slot in self.slots if slot.path is None]
-        inserted(self.slots, self.module, memory)
+        insert_attributes(self.slots, self.module, memory)
         result = self.calling.call(
             self.module, arguments, {slot.name: pack(slot.layout, memory) for slot in in_arguments}
         )
         returned, persisted = split_result(result, in_arguments)
         outputs = named_outputs(returned, self.source)
-        return self._acted(outputs, inputs), persisted | attributes(self.slots, self.module)
+        return self._acted(outputs, inputs), persisted | read_attributes(self.slots, self.module)
 
     def _acted(self, outputs: Tensors, inputs: Mapping[str, Tensor]) -> Tensors:
         if not self.steps:
@@ -71,7 +71,7 @@ class Composed(nn.Module):
 class PureStep(nn.Module):
     """The composed policy with positional tensors and no side effect: what is captured."""
 
-    def __init__(self, composed: Composed, outputs: Sequence[str]) -> None:
+    def __init__(self, composed: ComposedPolicy, outputs: Sequence[str]) -> None:
         super().__init__()
         self.composed = composed
         self.outputs = tuple(outputs)

@@ -106,14 +106,16 @@ def attribute_start(declared: Attribute, name: str, held: Any, made: Any) -> Any
     return {p: (torch.zeros_like(leaf) + start).to(leaf.dtype) for p, leaf in tensors.items()}
 
 
-def inserted(slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Attributes of the module set to the tensors that stand for them."""
+def insert_attributes(
+    slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]
+) -> None:
+    """Changes the module: its attributes are set to the tensors that stand for them."""
     for each in slots:
         if each.path is not None and all(port in tensors for port in each.ports):
             set_attribute(module, each.path, pack(each.layout, tensors))
 
 
-def attributes(slots: tuple[Slot, ...], module: torch.nn.Module) -> Tensors:
+def read_attributes(slots: tuple[Slot, ...], module: torch.nn.Module) -> Tensors:
     """What the module's attributes hold now, port by port."""
     found: Tensors = {}
     for each in slots:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from roadworthy.capture.compose import Composed, PureStep
+from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import changed, preserved, values
@@ -137,12 +137,12 @@ def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
     other = {n: t + 1 if t.is_floating_point() else t.clone() for n, t in inputs.items()}
     with preserved(module, normalizers):
         before, learned = values(module), values(normalizers)
-        native(step.composed, other, memory)
+        call_natively(step.composed, other, memory)
         touched = changed(before, values(module))
         learning = changed(learned, values(normalizers))
-        later = native(step.composed, inputs, memory)
+        later = call_natively(step.composed, inputs, memory)
     with preserved(module, normalizers):
-        first = native(step.composed, inputs, memory)
+        first = call_natively(step.composed, inputs, memory)
     if _close(tuple(later.values()), tuple(first.values())):
         return
     found = [_hidden(module, path, before.get(path)) for path in touched]
@@ -159,7 +159,7 @@ def _unseen(module: torch.nn.Module) -> ExportError:
     )
 
 
-def native(composed: Composed, inputs: Tensors, memory: Tensors) -> Tensors:
+def call_natively(composed: ComposedPolicy, inputs: Tensors, memory: Tensors) -> Tensors:
     """The outputs of a call that leaves its marks on the module."""
     with explained(composed.source), torch.no_grad():
         outputs, _ = composed(

@@ -22,7 +22,7 @@ from roadworthy.environment.hidden import hidden
 from roadworthy.environment.movement import Movement, movement
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
-from roadworthy.environment.stepping import CapturedHalf, captured_halves, evaluating
+from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
 from roadworthy.environment.steps import EnvironmentSteps, environment_steps
 from roadworthy.errors import ExportError, Finding
 from roadworthy.originals.original import Original
@@ -72,7 +72,7 @@ def capture_environment(
     """
     env, actor = source.env, source.actor
     with preserved(env, actor), one_thread():
-        evaluating(env, actor)
+        set_evaluation_mode(env, actor)
         env.prepare_export()
         wrong = registration.problems(source, contract=contract)
         if wrong:

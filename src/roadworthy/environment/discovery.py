@@ -13,7 +13,7 @@ from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.environment.stepping import captured_halves, evaluating
+from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
     """The components that the environment lacks; it is handed back as it was."""
     source = EnvironmentSource(env, actor)
     with preserved(env, actor), one_thread():
-        evaluating(env, actor)
+        set_evaluation_mode(env, actor)
         env.prepare_export()
         moved = movement(source)
         halves = captured_halves(source)

@@ -10,8 +10,8 @@ import torch
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.source import ACTIONS, OBSERVATIONS, EnvironmentSource, Tensors
-from roadworthy.environment.stepping import evaluating
-from roadworthy.environment.ticks import Life, present, watched
+from roadworthy.environment.stepping import set_evaluation_mode
+from roadworthy.environment.ticks import LiveRun, current_values, watch_ticks
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
@@ -24,8 +24,8 @@ def free_run(policy: Policy, source: EnvironmentSource) -> Check:
     """The living environment and the artifact side by side, tick by tick, resets included."""
     comparison, starts = Comparison(policy.signature), Comparison()
     with preserved(*source.roots.values()), one_thread(), torch.inference_mode():
-        evaluating(source.env, source.actor)
-        with watched(source) as living:
+        set_evaluation_mode(source.env, source.actor)
+        with watch_ticks(source) as living:
             _restart(0, policy, source, starts)
             for step in range(LIFE_STEPS):
                 if _step(step, policy, living, comparison):
@@ -39,7 +39,7 @@ def _restart(step: int, policy: Policy, source: EnvironmentSource, starts: Compa
     """A new episode on both sides; what an environment forgets to reset is seen here."""
     source.restart()
     policy.reset()
-    kept = _arrays(present(source.memory))
+    kept = _arrays(current_values(source.memory))
     fresh = {each.name: each.fresh(source.rows) for each in policy.signature.memory}
     after = "memory {} after a reset".format
     starts.add(
@@ -59,10 +59,10 @@ def _blame_start(comparison: Comparison, starts: Comparison) -> None:
         comparison.first_failure = early
 
 
-def _step(step: int, policy: Policy, living: Life, comparison: Comparison) -> bool:
+def _step(step: int, policy: Policy, living: LiveRun, comparison: Comparison) -> bool:
     source = living.source
     source.env.context_manager().write_connections()
-    raw = present(source.inputs)
+    raw = current_values(source.inputs)
     for update in source.env.command_updates:
         update()
     observations = source.env.compute_observations()

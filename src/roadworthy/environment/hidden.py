@@ -18,7 +18,7 @@ import torch
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, after, unreachable_moves
+from roadworthy.environment.movement import Movement, advanced, unreachable_moves
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
 from roadworthy.environment.source import EnvironmentSource, results
@@ -98,7 +98,7 @@ def hidden(
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     for steps in MOMENTS:
-        with after(source, steps):
+        with advanced(source, steps):
             for each in (
                 *_tensors(source, reads, moved, {*found, *handed_over}),
                 *_numbers(source, moved),

@@ -10,7 +10,7 @@ import torch
 
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.hidden import MOMENTS, same
-from roadworthy.environment.movement import after
+from roadworthy.environment.movement import advanced
 from roadworthy.environment.numbers import Number, write
 from roadworthy.environment.source import (
     ACTIONS,
@@ -116,7 +116,7 @@ def _useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
     """Inputs that change nothing when they change, now or later in the life of the environment."""
     idle = list(source.inputs)
     for steps in MOMENTS:
-        with after(source, steps):
+        with advanced(source, steps):
             plain = _both_halves(source)
             idle = [name for name in idle if not _influences(source, name, plain)]
     for name in idle:

@@ -146,8 +146,8 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
         return CapturedHalf(graph, step.log.reads, step.log.draws)
 
 
-def evaluating(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
-    """Every module that takes part, registered or not, in evaluation mode."""
+def set_evaluation_mode(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
+    """Changes every module that takes part, registered or not, to evaluation mode."""
     for root in (actor, env, *env.context_manager().modules):
         for _, value in walk(root):
             if isinstance(value, torch.nn.Module):

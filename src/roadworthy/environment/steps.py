@@ -12,7 +12,7 @@ import torch
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.numbers import write
 from roadworthy.environment.source import EnvironmentSource, Tensors, results
-from roadworthy.environment.stepping import evaluating
+from roadworthy.environment.stepping import set_evaluation_mode
 from roadworthy.spec.port import Array
 
 
@@ -56,7 +56,7 @@ def environment_steps(
 ) -> Iterator[EnvironmentSteps]:
     """The environment, ready to step; it and its actor come back as they were afterwards."""
     with preserved(*source.roots.values()):
-        evaluating(source.env, source.actor)
+        set_evaluation_mode(source.env, source.actor)
         yield EnvironmentSteps(source, initial, decimation)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from roadworthy.capture import memory as remembered
-from roadworthy.capture.calling import calling
-from roadworthy.capture.compose import Composed
+from roadworthy.capture.call_style import call_style
+from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
@@ -42,7 +42,7 @@ class ModuleSteps:
     def __init__(self, source: Source, signature: Signature, rows: int) -> None:
         slots = tuple(_slot(source, signature, name) for name in source.memory)
         arguments = [slot.name for slot in slots if slot.path is None]
-        self._composed = Composed(source, calling(source, arguments), slots)
+        self._composed = ComposedPolicy(source, call_style(source, arguments), slots)
         self._signature = signature
         self._attributes = [slot for slot in slots if slot.path is not None]
         self._starts = {
@@ -65,7 +65,7 @@ class ModuleSteps:
             rows = memory.rows(torch.from_numpy(mask))
             current[memory.name] = current[memory.name].clone()
             current[memory.name][rows] = fresh[rows]
-        remembered.inserted(tuple(self._attributes), self._composed.module, current)
+        remembered.insert_attributes(tuple(self._attributes), self._composed.module, current)
         self._memory = {name: current[name] for name in self._memory}
 
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
@@ -81,12 +81,12 @@ class ModuleSteps:
         return {name: value.numpy().copy() for name, value in self.memory_tensors().items()}
 
     def memory_tensors(self) -> Tensors:
-        held = remembered.attributes(tuple(self._attributes), self._composed.module)
+        held = remembered.read_attributes(tuple(self._attributes), self._composed.module)
         return {name: value.detach() for name, value in (self._memory | held).items()}
 
     def _reset_all(self) -> None:
         fresh = {m.name: torch.from_numpy(m.fresh(self.rows)) for m in self._signature.memory}
-        remembered.inserted(tuple(self._attributes), self._composed.module, fresh)
+        remembered.insert_attributes(tuple(self._attributes), self._composed.module, fresh)
         for path, start in self._starts.items():
             if start is None:
                 remembered.set_attribute(self._composed.module, path, None)

@@ -22,7 +22,7 @@ from roadworthy.environment.source import (
     EnvironmentSource,
     Tensors,
 )
-from roadworthy.environment.ticks import Life, present, watched
+from roadworthy.environment.ticks import LiveRun, current_values, watch_ticks
 from roadworthy.errors import UsageError
 from roadworthy.spec.bundle import SIGNATURE_KEY
 from roadworthy.spec.port import Array
@@ -66,7 +66,7 @@ def evaluate(
     with torch.no_grad():
         observations = env.observations_reset()
         for closed in (False, True):
-            with watched(EnvironmentSource(env, actor)) as living:
+            with watch_ticks(EnvironmentSource(env, actor)) as living:
                 run = _Run(living, session_wrapper, judge, closed=closed)
                 observations = run.play(steps, _Bar(steps, closed) if verbose else None)
             if judge.failures and pause_on_failure:
@@ -118,7 +118,7 @@ class _Run:
     """One pass over the environment, driven by the actor or by the file."""
 
     def __init__(
-        self, living: Life, session: SessionWrapper, judge: Judge, *, closed: bool
+        self, living: LiveRun, session: SessionWrapper, judge: Judge, *, closed: bool
     ) -> None:
         self.living = living
         self.source = living.source
@@ -171,7 +171,7 @@ class _Run:
         env.context_manager().write_connections()
         for name, read in source.memory.items():
             self.judge.compare(step, 0, f"memory.{name}.in", read(), memory[name])
-        raw = present(source.inputs)
+        raw = current_values(source.inputs)
         got, memory = self._infer(0, memory, raw)
         for update in env.command_updates:
             update()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roadworthy.doctor.patient import Patient
-from roadworthy.doctor.reading import Kind, Sight, sights
+from roadworthy.doctor.reading import CodePattern, Kind, code_patterns
 from roadworthy.errors import Finding, Severity
 
 # Kind → code, severity, what, hint.
@@ -60,7 +60,7 @@ def forward(patient: Patient) -> Iterator[Finding]:
     given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
     for path, module in patient.written_by_users():
         # Inputs are known by name for the outermost forward only.
-        for sight in sights(module, set() if path else given):
+        for sight in code_patterns(module, set() if path else given):
             if sight.kind == "state":
                 yield from _state(patient, path, sight)
             else:
@@ -74,7 +74,7 @@ def forward(patient: Patient) -> Iterator[Finding]:
                 )
 
 
-def _state(patient: Patient, path: str, sight: Sight) -> Iterator[Finding]:
+def _state(patient: Patient, path: str, sight: CodePattern) -> Iterator[Finding]:
     full = f"{path}.{sight.name}" if path else sight.name
     if full in patient.remembered:
         return

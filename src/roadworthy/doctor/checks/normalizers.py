@@ -92,7 +92,7 @@ def _passed(each: Statistics, access: str) -> str:
     return f"rw.EpsOutsideRoot(mean={mean}, std={spread}, eps=…)"
 
 
-def retold(patient: Patient, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def relabel_learning(patient: Patient, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings of hidden state that is a normaliser's, told as what they are: it still learns."""
     if all(finding.code != "RW112" for finding in findings):
         return tuple(findings)

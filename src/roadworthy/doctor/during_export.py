@@ -7,7 +7,7 @@ import dataclasses
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.doctor.checks import LOOKING, findings
-from roadworthy.doctor.checks.normalizers import not_applied, retold
+from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.merging import merged
 from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient
@@ -37,7 +37,9 @@ def add_static_findings(error: RoadworthyError, source: Source) -> None:
     patient = Patient(source.module, source.module, source, owners(source.module))
     try:
         suspected = [each for each in findings(patient, LOOKING) if each.severity != "note"]
-        told = merged(retold(patient, error.findings), retold(patient, suspected))
+        told = merged(
+            relabel_learning(patient, error.findings), relabel_learning(patient, suspected)
+        )
     except Exception:  # strange objects break what looks at them; the failure itself must get out
         return
     error.replace_findings(told)

@@ -16,7 +16,7 @@ Style = Literal["by_name", "one_argument", "one_mapping"]
 
 
 @dataclass(frozen=True, slots=True)
-class Calling:
+class CallStyle:
     """The names that `forward` receives, and in which style."""
 
     names: tuple[str, ...]
@@ -32,12 +32,12 @@ class Calling:
         return module({name: values[name] for name in self.names}, **memory)
 
 
-def calling(source: Source, memory_arguments: Sequence[str]) -> Calling:
+def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
     """The way to call `source.module` with its example, or a question to the user."""
     parameters = forward_parameters(source.module)
     names = [n for n in source.example if n not in source.masks or n in parameters]
     if takes_any_name(source.module):
-        return Calling(tuple(names), "by_name")
+        return CallStyle(tuple(names), "by_name")
     unknown = [name for name in memory_arguments if name not in parameters]
     if unknown:
         raise UsageError(
@@ -46,13 +46,13 @@ def calling(source: Source, memory_arguments: Sequence[str]) -> Calling:
             hint=f"name a forward argument, or an attribute: memory={{{unknown[0]!r}: 'hidden'}}",
         )
     if parameters and all(name in parameters for name in names):
-        return Calling(tuple(names), "by_name")
+        return CallStyle(tuple(names), "by_name")
     free = [each for each in parameters if each not in memory_arguments]
     required = _required(source.module, free)
     if len(names) == 1 and len(required) <= 1:
-        return Calling(tuple(names), "one_argument")
+        return CallStyle(tuple(names), "one_argument")
     if len(required) == 1:
-        return Calling(tuple(names), "one_mapping")
+        return CallStyle(tuple(names), "one_mapping")
     raise UsageError(
         f"the example has {', '.join(map(repr, names))}, "
         f"but forward takes ({', '.join(parameters)})",

@@ -20,7 +20,7 @@ Rewritten = dict[FunctionType, dict[int, Choice]]
 
 
 @dataclass
-class Patient:
+class ModuleCopies:
     """A source under repair.
 
     `repaired` is captured. `original` is what the artifact is compared with: it computes as the
@@ -33,7 +33,7 @@ class Patient:
     rewritten: Rewritten = field(default_factory=dict)
 
     @staticmethod
-    def of(source: Source) -> Patient:
+    def of(source: Source) -> ModuleCopies:
         try:
             repaired, original = (
                 replace(source, module=copy.deepcopy(source.module)) for _ in range(2)
@@ -45,7 +45,7 @@ class Patient:
                 where=type(source.module).__name__,
                 hint="export it without fix=True, and change the lines that are named",
             ) from error
-        return Patient(repaired, original)
+        return ModuleCopies(repaired, original)
 
     def note(self, where: str, what: str) -> None:
         self.notes.append(
