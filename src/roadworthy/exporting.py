@@ -35,6 +35,7 @@ from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.port import About
 from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
+from roadworthy.verification.allowance import with_allowance
 from roadworthy.verification.examine import examine
 
 if TYPE_CHECKING:
@@ -191,11 +192,12 @@ def captured(source: Described, plan: ExportPlan) -> tuple[Program, Original]:
         return environment.program, environment
     plan.say("capturing the module")
     if not plan.fix:
-        return capture(source), original_of(source)
+        program = capture(source)
+        return program, original_of(source, program)
     from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
 
     program, compared = captured_with_fixes(source, seed=plan.options.seed)
-    return program, original_of(compared)
+    return program, original_of(compared, program)
 
 
 def write_bundle(
@@ -214,6 +216,8 @@ def write_bundle(
         plan.say("recording the original")
         trace = original.record(program.signature, seed=options.seed)
         _refuse_never_finite(trace)
+        yardstick = original.yardstick(program.signature)
+        trace = with_allowance(trace, yardstick, program.signature, options.seed)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)

@@ -13,6 +13,7 @@ from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.source import Source
+from roadworthy.spec.signature import Signature
 
 
 def capture(source: Source) -> Program:
@@ -28,6 +29,13 @@ def capture(source: Source) -> Program:
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
         )
+
+
+def captured_graph(source: Source) -> tuple[Signature, torch.export.ExportedProgram]:
+    """The graph alone, from one example: for comparing, not for writing."""
+    with export_mode(source):
+        analysis = ModuleAnalysis(source)
+        return analysis.signature, _graph(analysis, analysis.sized({}))
 
 
 def _others(inputs: Tensors) -> Tensors:

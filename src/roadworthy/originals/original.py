@@ -30,6 +30,25 @@ class Choosing(Steppable, Protocol):
         """The numbers behind each choice of the last step, (rows, …, options) each."""
 
 
+class Yardstick(Protocol):
+    """The original as two pure functions of one step: PyTorch's float32, and the exact one.
+
+    Both take the inputs and the memory before the step, for any rows that the signature allows,
+    and give the outputs by port, the next memory as `memory <name>`, and the logits behind each
+    choice as `logits <number>`.
+    """
+
+    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        """One step in the policy's own precision, by PyTorch's own kernels."""
+
+    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+        """The same step in float64; None where the graph cannot be run in it."""
+
+    @property
+    def inexact(self) -> str:
+        """Why there is no float64; empty where there is, or where nobody has asked yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mutant:
     """The original with one mistake made on purpose: one that equals an artifact names its
@@ -93,6 +112,11 @@ class Original(abc.ABC):
         from roadworthy.originals.choosing import watched  # needs PyTorch, as the original does
 
         return watched(self.open(signature, rows=rows))
+
+    def yardstick(self, signature: Signature) -> Yardstick | None:
+        """What an artifact's rounding is measured with; None where it cannot be had, and fixed
+        tolerances must do."""
+        return None
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
         """What is exported right, and may still not be meant."""

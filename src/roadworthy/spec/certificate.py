@@ -11,12 +11,16 @@ from typing import Any
 from roadworthy.errors import BundleError, CertificateFailed, Finding
 from roadworthy.targets import DEFAULT
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The worst place of one port: how far, where, and both values."""
+    """The worst place of one port: how far, where, and both values.
+
+    `allowed` is how far it may be; `roundings` is how many times further it is from the exact
+    policy than PyTorch itself, where that was measured.
+    """
 
     port: str
     absolute: float
@@ -27,15 +31,26 @@ class Difference:
     got: float
     failures: int = 0
     element: str = ""
+    allowed: float = 0.0
+    roundings: float | None = None
+
+    @property
+    def share(self) -> float:
+        """How much of what is allowed it takes: more than 1 is too far off."""
+        if self.allowed > 0:
+            return self.absolute / self.allowed
+        return math.inf if self.absolute > 0 else 0.0
 
     def __str__(self) -> str:
         named = [str(each) for each in self.index]
         if self.element:
             named[-1] = self.element
         place = "".join(f"[{each}]" for each in named)
+        measured = f", {self.roundings:.2g}× PyTorch's own rounding" if self.roundings else ""
         return (
             f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
-            f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g})"
+            f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g}"
+            f"{measured})"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -85,11 +100,11 @@ class Certificate:
 
     @property
     def worst(self) -> dict[str, Difference]:
-        """Port → the largest absolute difference in any check."""
+        """Port → the difference of any check that takes most of what is allowed."""
         found: dict[str, Difference] = {}
         for check in self.checks:
             for each in check.differences:
-                if each.port not in found or each.absolute > found[each.port].absolute:
+                if each.port not in found or each.share > found[each.port].share:
                     found[each.port] = each
         return found
 
@@ -189,6 +204,8 @@ def _check(data: Mapping[str, Any]) -> Check:
 
 def _read(data: Mapping[str, Any]) -> Difference:
     values = dict(data) | {"index": tuple(data["index"])}
-    for key in ("absolute", "relative", "expected", "got"):
+    for key in ("absolute", "relative", "expected", "got", "allowed"):
         values[key] = float(data[key])
+    if data["roundings"] is not None:
+        values["roundings"] = float(data["roundings"])
     return Difference(**values)

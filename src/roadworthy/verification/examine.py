@@ -18,7 +18,7 @@ from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
 from roadworthy.verification.causes import explained
-from roadworthy.verification.fresh_steps import Moment, fresh_steps
+from roadworthy.verification.fresh_steps import FreshSteps, Moment
 from roadworthy.verification.logits import logits
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
@@ -42,6 +42,7 @@ def examine(
     say = progress or (lambda stage: None)
     done: list[Check] = []
     findings: list[Finding] = []
+    fresh = None if original is None else FreshSteps(original, bundle.signature, seed)
     for target, files in bundle.targets.items():
         row = targets.get(target)
         if device not in row.engines:
@@ -52,7 +53,7 @@ def examine(
             hint = "trust=True (--trust) runs it"
             findings.append(_not_run(target, f"{files[0]} is code", hint))
             continue
-        examined = _Target(bundle, target, device, original, seed, say)
+        examined = _Target(bundle, target, device, fresh, seed, say)
         done += [
             dataclasses.replace(each, target=target, device=device)
             for each in examined.checks(loop)
@@ -76,7 +77,7 @@ class _Target:
     bundle: Bundle
     target: str
     device: str
-    original: Original | None
+    fresh: FreshSteps | None
     seed: int
     progress: Progress
     findings: list[Finding] = field(default_factory=list)
@@ -85,27 +86,30 @@ class _Target:
         engine = engine_of(self.bundle, self.target, device=self.device, trust=True)
         new = partial(Policy, self.bundle.signature, engine)
         self._say("replaying the trace")
-        yield checks.replay(new(), Trace.from_bytes(self.bundle.files[TRACE]))
+        trace = Trace.from_bytes(self.bundle.files[TRACE])
+        yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:
             self._say("comparing batches")
-            yield checks.batch(new, self.seed)
+            yield checks.batch(new, trace, self.seed)
         self._say("comparing resets")
         yield checks.reset(new, self.seed)
-        if self.original is not None:
+        if self.fresh is not None:
             self._say("stepping beside the live module")
-            yield from self._beside(new, self.original)
+            yield from self._beside(new, self.fresh)
             if loop is not None:
-                yield from closed_loop(new, self.original, loop, seed=self.seed, progress=self._say)
+                original = self.fresh.original
+                yield from closed_loop(new, original, loop, seed=self.seed, progress=self._say)
         if self.target == READABLE:
             self._say("looking at what each port is for")
             self.findings += sensitivity(new, self.seed)
 
-    def _beside(self, new: Callable[[], Policy], original: Original) -> Iterator[Check]:
+    def _beside(self, new: Callable[[], Policy], fresh: FreshSteps) -> Iterator[Check]:
         """The checks that need the original."""
-        check, moment = fresh_steps(new(), original, self.seed)
-        yield check
+        original = fresh.original
+        found, moment = fresh.checks(new())
+        yield from found
         if self.target == READABLE:
-            yield from logits(self.bundle, original, self.seed)
+            yield from logits(self.bundle, fresh)
             if moment is not None:
                 self._say("looking for where the difference begins")
                 self.findings += self._where(original, moment)

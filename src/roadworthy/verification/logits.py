@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import BundleError, need
-from roadworthy.originals.original import Original
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, Array, Port
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Script, follow
+from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.verification.compare import Comparison
+from roadworthy.verification.fresh_steps import FreshSteps
+from roadworthy.verification.judging import Judge
+from roadworthy.verification.states import Visit, visit
+from roadworthy.verification.ties import chooses, forbidden
 
 STEPS = 64
 ROWS = 2
@@ -34,7 +37,7 @@ class Undecided:
     logits: tuple[str, ...]
 
 
-def logits(bundle: Bundle, original: Original, seed: int) -> list[Check]:
+def logits(bundle: Bundle, fresh: FreshSteps) -> list[Check]:
     """The logits of the artifact beside those of the original; empty where none can be had."""
     if not chooses(bundle.signature):
         return []
@@ -42,50 +45,75 @@ def logits(bundle: Bundle, original: Original, seed: int) -> list[Check]:
     if behind is None:
         return []
     try:
-        check = _compared(bundle.signature, behind, original, seed)
+        check = _compared(behind, fresh)
     except BundleError:  # the graph keeps its logits in another type or shape: not readable
         return []
     return [check] if check else []
 
 
-def chooses(signature: Signature) -> bool:
-    """Whether the action is a choice: whole numbers, which hide what is behind them."""
-    port = next(each for each in signature.outputs if each.name == signature.action_output)
-    return np.dtype(port.dtype).kind in "iub"
-
-
-def _compared(
-    signature: Signature, behind: Undecided, original: Original, seed: int
-) -> Check | None:
+def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
+    original, signature = fresh.original, fresh.signature
     policy = Policy(behind.signature, OnnxEngine(behind.model))
     rows = original.rows or signature.fixed_rows or ROWS
-    rng = np.random.default_rng(seed + 31)
+    rng = np.random.default_rng(fresh.seed + 31)
     inputs = original.draw(signature, rng, steps=STEPS, rows=rows)
     resets = np.zeros((STEPS, rows), dtype=bool)
     resets[:: STEPS // 2] = True
     script = Script(inputs=inputs, resets=resets)
-    comparison = Comparison()
-    name = f"{signature.action_output} logits"
+    theirs: list[Arrays] = []
     with original.open_choosing(signature, rows=rows) as live:
-        both = zip(follow(live, script), follow(policy, script), strict=True)
-        for step, (_, got) in enumerate(both):
-            artifact = [got[each] for each in behind.logits]
-            if [each.shape for each in live.logits] != [each.shape for each in artifact]:
-                return None  # the two sides choose in other ways, such as by a folded maximum
-            ours = np.concatenate(artifact, axis=-1)
-            theirs = np.concatenate(live.logits, axis=-1)
-            comparison.add(step, {name: _allowed(theirs, ours)}, {name: _allowed(ours, ours)})
-    return comparison.check("logits", "the numbers behind each choice agree")
+        visited = visit(live, script, lambda: theirs.append(_numbered(live.logits)))
+    ours: list[Arrays] = []
+    for step, memory in enumerate(visited.memory):
+        if memory and not signature.clock:
+            policy.set_memory(memory)
+        got = policy.step(script.now(step))
+        ours.append(_numbered([got[each] for each in behind.logits]))
+    if any(_shapes(one) != _shapes(other) for one, other in zip(theirs, ours, strict=True)):
+        return None  # the two sides choose in other ways, such as by a folded maximum
+    comparison = Comparison()
+    claim = "the numbers behind each choice agree"
+    name = f"{signature.action_output} logits"
+    judge = _judge(fresh, visited, theirs)
+    if judge is None:
+        for step, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+            whole = [np.concatenate(list(each.values()), axis=-1) for each in (one, other)]
+            comparison.add(step, {name: _counted(*whole)}, {name: _counted(*reversed(whole))})
+        return comparison.check("logits", claim, {"measured": False})
+    together = fresh.layout.joined(ours)
+    for number, (key, each) in enumerate(judge.judged(together).items()):
+        masked = forbidden(judge.original[key]) & forbidden(together[key])
+        seen = replace(each, gap=np.where(masked, 0.0, each.gap))
+        locate = fresh.layout.locator([script])
+        steps = 0 if number else STEPS
+        comparison.add_judged({name: seen}, {name: together[key]}, locate, count=steps)
+    return comparison.check("logits", claim, judge.facts(comparison.worst, comparison.ties))
 
 
-def _allowed(values: Array, masked: Array) -> Array:
-    """Zeros for what a mask forbids: there both sides hold the smallest number of all."""
-    return np.where(forbidden(masked), 0, values).astype(values.dtype)
+def _judge(fresh: FreshSteps, visited: Visit, logits: list[Arrays]) -> Judge | None:
+    """What rounding does to the logits; None where the graph does not show the same ones."""
+    if fresh.yardstick is None:
+        return None
+    states = fresh.layout.states(list(visited.inputs), visited.memory)
+    original = fresh.layout.joined(logits)
+    judge = Judge.at(fresh.yardstick, fresh.layout, states, original, fresh.seed)
+    shown = {key: value.shape for key, value in judge.budget.truth.items()}
+    same = all(shown.get(key) == value.shape for key, value in original.items())
+    return judge if same else None
 
 
-def forbidden(logits: Array) -> Array:
-    """Where a mask has put the smallest number of all, so that it is never chosen."""
-    return np.asarray(logits <= np.finfo(logits.dtype).min / 2)
+def _numbered(logits: Sequence[Array]) -> Arrays:
+    return {f"logits {index}": each for index, each in enumerate(logits)}
+
+
+def _shapes(values: Arrays) -> dict[str, tuple[int, ...]]:
+    return {name: value.shape for name, value in values.items()}
+
+
+def _counted(values: Array, others: Array) -> Array:
+    """Zeros for what a mask forbids on both sides: there it is the smallest number of all."""
+    masked = forbidden(values) & forbidden(others)
+    return np.where(masked, 0, values).astype(values.dtype)
 
 
 def _undecided(signature: Signature, model: bytes) -> Undecided | None:

@@ -1,0 +1,198 @@
+"""How far a free run may depart: as far as the original's own twins depart from it.
+
+A twin gets every input and every memory moved by a unit in the last place, step after step. In a
+chaotic policy twins part for good, and so may an artifact; one step from every visited state is
+what tells right from wrong there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roadworthy.originals.original import Yardstick
+from roadworthy.spec.port import Array
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Arrays, Script
+from roadworthy.spec.tolerance import ROUNDINGS
+from roadworthy.spec.trace import Trace
+from roadworthy.verification.budget import Budget, measure, twins_of
+from roadworthy.verification.states import Layout, States, memory_key
+from roadworthy.verification.twins import TWINS
+
+# Twins of a policy whose rows cannot be put side by side: each is a run of its own.
+FEW_TWINS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allowance:
+    """How far from the original an artifact may be, beside a script.
+
+    free      in a run of its own, at each step: name → (steps, *shape); infinite where a choice
+              may turn
+    one_step  after any one step from a state of the original: name → (*shape without the rows)
+    """
+
+    free: Arrays
+    one_step: Arrays
+
+
+def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -> Allowance:
+    """The allowance beside a script, measured on the captured graph."""
+    rng = np.random.default_rng(seed + 9)
+    if layout.signature.memory:
+        states, departed = _departures(yardstick, layout, script, rng)
+    else:
+        inputs = [script.now(step) for step in range(script.steps)]
+        states = layout.states(inputs, [{} for _ in inputs])
+        departed = _flips(yardstick, layout, states, rng)
+    places = states.few()
+    budget = measure(yardstick, layout, states.picked(places), rng)
+    return Allowance(
+        free={
+            name: _steps(layout, name, _free(name, budget, places, each), script)
+            for name, each in departed.items()
+            if name in budget.truth
+        },
+        one_step={
+            name: _largest(layout, name, (ROUNDINGS + 1) * value)
+            for name, value in budget.rounding.items()
+            if budget.truth[name].dtype.kind == "f"
+        },
+    )
+
+
+def with_allowance(
+    trace: Trace, yardstick: Yardstick | None, signature: Signature, seed: int
+) -> Trace:
+    """The trace, with how far a replay of it may be off; as it is where nothing can be measured."""
+    if yardstick is None:
+        return trace
+    found = allowance(yardstick, Layout(signature), trace.script, seed)
+    free = {name: value for name, value in found.free.items() if name in trace.outputs}
+    kept = {*trace.outputs, *(memory_key(each.name) for each in signature.memory)}
+    one_step = {name: value for name, value in found.one_step.items() if name in kept}
+    return replace(trace, allowed=free, one_step=one_step)
+
+
+def _free(name: str, budget: Budget, places: Array, departed: Array) -> Array:
+    """At least the budget of each state; of states that were not measured, the largest one."""
+    if budget.truth[name].dtype.kind != "f":
+        turned = departed > 0
+        shown = [each[name] for each in budget.seen if name in each]
+        turned[places] |= np.any([each != shown[0] for each in shown[1:]], axis=0)
+        return np.where(turned, np.inf, 0.0)
+    # The original is as far from the exact value as rounding takes it, on its other side.
+    own = (ROUNDINGS + 1) * budget.rounding[name]
+    least = np.broadcast_to(own.max(axis=0), departed.shape).copy()
+    least[places] = own
+    return np.asarray(np.maximum(departed, least))
+
+
+def _flips(
+    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
+) -> Arrays:
+    """How far twins of some units are from each state's own result: over a step, very far."""
+    base = layout.run(yardstick.rounded, states)
+    far: Arrays = {name: np.zeros(value.shape) for name, value in base.items()}
+    for twin in twins_of(layout, states, rng, ulps=int(ROUNDINGS)):
+        for name, value in layout.run(yardstick.rounded, twin).items():
+            far[name] = np.maximum(far[name], _apart(value, base[name]))
+    return far
+
+
+def _departures(
+    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
+) -> tuple[States, Arrays]:
+    """The states of an own run of the graph, and how far its twins have departed at each."""
+    count = TWINS if layout.rows_are_states else FEW_TWINS
+    fresh = {each.name: each.fresh(script.rows) for each in layout.signature.memory}
+    initial = layout.joined([fresh], of_memory=True)
+    memories = [initial for _ in range(1 + 2 * count)]
+    visited: list[tuple[Arrays, Arrays]] = []
+    departed: list[Arrays] = []
+    for step in range(script.steps):
+        now = layout.joined([script.now(step)])
+        begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
+        memories = [_reset(memory, initial, begins) for memory in memories]
+        visited.append((now, memories[0]))
+        runs = [States(now, memories[0])]
+        for first, ulps in ((1, 1), (1 + count, int(ROUNDINGS))):
+            for memory in memories[first : first + count]:
+                runs += twins_of(layout, States(now, memory), rng, ulps=ulps, count=1)
+        results = _side_by_side(yardstick, layout, runs)
+        memories = [{name: each[memory_key(name)] for name in initial} for each in results]
+        far = {
+            name: np.maximum(
+                ROUNDINGS * _furthest(name, results[1 : 1 + count], base),
+                _furthest(name, results[1 + count :], base),
+            )
+            for name, base in results[0].items()
+        }
+        # What has departed once stays departed, until the row begins anew.
+        before = departed[-1] if departed else {}
+        departed.append({
+            name: np.maximum(value, np.where(_like(begins, value), 0.0, before.get(name, 0.0)))
+            for name, value in far.items()
+        })  # fmt: skip
+    joined = {name: np.concatenate([each[name] for each in departed]) for name in departed[0]}
+    inputs, memory = (
+        {name: np.concatenate([each[side][name] for each in visited]) for name in visited[0][side]}
+        for side in (0, 1)
+    )
+    return States(inputs, memory), joined
+
+
+def _side_by_side(yardstick: Yardstick, layout: Layout, runs: list[States]) -> list[Arrays]:
+    """The results of several runs of as many states, from one call where that is possible."""
+    size = len(runs[0])
+    together = States(
+        {name: np.concatenate([run.inputs[name] for run in runs]) for name in runs[0].inputs},
+        {name: np.concatenate([run.memory[name] for run in runs]) for name in runs[0].memory},
+    )
+    results = layout.run(yardstick.rounded, together)
+    return [
+        {name: value[first : first + size] for name, value in results.items()}
+        for first in range(0, size * len(runs), size)
+    ]
+
+
+def _furthest(name: str, twins: list[Arrays], base: Array) -> Array:
+    return np.asarray(np.max([_apart(twin[name], base) for twin in twins], axis=0))
+
+
+def _apart(one: Array, other: Array) -> Array:
+    """Distances; infinite where one is finite and the other is not."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(one - other)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
+
+
+def _reset(memory: Arrays, initial: Arrays, begins: Array) -> Arrays:
+    return {
+        name: np.where(_like(begins, value), initial[name], value) for name, value in memory.items()
+    }
+
+
+def _like(begins: Array, value: Array) -> Array:
+    return begins.reshape(-1, *(1,) * (value.ndim - 1))
+
+
+def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:
+    """States as steps again: (steps, *shape)."""
+    if not layout.rows_are_states:
+        return values
+    steps = values.reshape(script.steps, script.rows, *values.shape[1:])
+    return np.moveaxis(steps, 1, 1 + layout.axis(name))
+
+
+def _largest(layout: Layout, name: str, values: Array) -> Array:
+    """The largest of each element over the states, and over the rows inside of them."""
+    largest: Array = values.max(axis=0)
+    rows = layout.rows_axis(name)
+    if not layout.rows_are_states and rows is not None:
+        largest = largest.max(axis=rows)
+    return largest

@@ -1,0 +1,80 @@
+"""Ties that an artifact shows by itself: moved by some units in the last place, it does the other.
+
+No original is needed for this: a step or a choice that rounding may turn is one on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from roadworthy.runtime.policy import Policy
+from roadworthy.runtime.state import PolicyState
+from roadworthy.spec.port import Array
+from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.tolerance import ROUNDINGS, gaps
+from roadworthy.verification.states import with_memory
+from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
+
+# Steps at which an artifact is asked for its twins: a wrong one fails at nearly all.
+MOST_DOUBTS = 16
+
+
+class OwnTwins:
+    """Asks an artifact what it does close by, wherever it does something else than it should."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.ties = 0
+        self._policy = policy
+        self._rng = np.random.default_rng(seed + 13)
+        self._doubts = 0
+
+    def settled(
+        self,
+        before: PolicyState,
+        inputs: Mapping[str, Array],
+        expected: Arrays,
+        got: Arrays,
+        allowed: Mapping[str, Array],
+    ) -> Arrays:
+        """What came out, with the expected values where a twin gives them: those are ties.
+
+        `before` is what the policy carried into the step; it carries the same as now afterwards.
+        """
+        wrong = {
+            name: _far(value, got[name], allowed.get(name)) for name, value in expected.items()
+        }
+        if self._doubts >= MOST_DOUBTS or not any(each.any() for each in wrong.values()):
+            return got
+        self._doubts += 1
+        after = self._policy.state()
+        turned = {name: np.zeros(each.shape, dtype=bool) for name, each in wrong.items()}
+        for _ in range(2 * TWINS):
+            twin = self._twin(before, inputs)
+            for name, value in expected.items():
+                if wrong[name].shape == value.shape:
+                    turned[name] |= ~_far(value, twin[name], allowed.get(name))
+        self._policy.restore(after)
+        result = dict(got)
+        for name, value in expected.items():
+            tied = wrong[name] & turned[name]
+            if tied.shape == value.shape:
+                self.ties += int(tied.sum())
+                result[name] = np.where(tied, value, got[name]).astype(value.dtype)
+        return result
+
+    def _twin(self, before: PolicyState, inputs: Mapping[str, Array]) -> Arrays:
+        policy, ulps = self._policy, int(ROUNDINGS)
+        policy.restore(before)
+        if policy.signature.memory:
+            policy.set_memory(moved_memory(before.memory, self._rng, ulps=ulps))
+        outputs = policy.step(moved_inputs(policy.signature, inputs, self._rng, ulps=ulps))
+        return with_memory(outputs, policy.memory)
+
+
+def _far(truth: Array, value: Array, allowed: Array | None) -> Array:
+    if truth.shape != value.shape:
+        return np.ones(1, dtype=bool)
+    gap, fixed = gaps(truth, value)
+    return np.asarray(gap > (fixed if allowed is None else allowed))
