@@ -24,6 +24,13 @@ from roadworthy.spec.stepping import Arrays
 _aten = torch.ops.aten
 # What enters these along its last axis is what a choice is made of (as in `choosing`).
 _CHOICES = (_aten.argmax.default, _aten.max.dim, _aten.amax.default)
+# A little more or less of what enters these makes another result altogether.
+_TURNING = (
+    _aten.argmax.default, _aten.argmin.default, _aten.max.dim, _aten.min.dim,
+    _aten.topk.default, _aten.sort.default, _aten.sort.stable, _aten.argsort.default,
+    _aten.round.default, _aten.round.decimals, _aten.floor.default, _aten.ceil.default,
+    _aten.trunc.default, _aten.sign.default,
+)  # fmt: skip
 # Says that a value has the dtype which it had when it was captured.
 _ASSERTS = (_aten._assert_tensor_metadata.default,)
 _EXACT = {
@@ -63,25 +70,53 @@ class GraphYardstick:
         self._specs = program.graph_signature
         self._lifted = list(_lifted(program))
         self._doubles: list[Any] | None = None
+        self._errors: dict[torch.fx.Node, float] | None = None
 
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
-        return self._run(_Recording, self._lifted, inputs, memory)
+        return self._run(_Recording(self._module), self._lifted, inputs, memory)
+
+    def turned(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        if self._errors is None:
+            self._errors = self._measured(inputs, memory)
+        turning = _Turning(self._module, self._errors, ulps, seed)
+        return self._run(turning, self._lifted, inputs, memory)
+
+    def _measured(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+    ) -> dict[torch.fx.Node, float]:
+        """How far rounding is from the exact value, on the average, where something may turn."""
+        rounded = _Entering(self._module)
+        self._run(rounded, self._lifted, inputs, memory)
+        exact = _ExactEntering(self._module)
+        if not rounded.found or self._exactly(exact, inputs, memory) is None:
+            return dict.fromkeys(rounded.found, 0.0)
+        return {
+            node: float((value.double() - exact.found[node]).abs().nan_to_num(0, 0, 0).mean())
+            for node, value in rounded.found.items()
+        }
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+        return self._exactly(_Exact(self._module), inputs, memory)
+
+    def _exactly(
+        self, recorder: _Exact, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+    ) -> Arrays | None:
         if self.inexact:
             return None
         if self._doubles is None:
             self._doubles = [_double(each) for each in self._lifted]
         try:
             with _default_dtype(torch.float64):
-                return self._run(_Exact, self._doubles, inputs, memory)
+                return self._run(recorder, self._doubles, inputs, memory)
         except Exception as error:  # an operator that has no float64, or a size that it depends on
             self.inexact = f"{type(error).__name__}: {error}".splitlines()[0]
             return None
 
     def _run(
         self,
-        interpreter: type[_Recording],
+        recorder: _Recording,
         lifted: list[Any],
         inputs: Mapping[str, Array],
         memory: Mapping[str, Array],
@@ -89,7 +124,6 @@ class GraphYardstick:
         values = [inputs[port.name] for port in self._signature.inputs]
         values += [memory[each.name] for each in self._signature.memory]
         arguments = [torch.from_numpy(np.array(value)) for value in values]
-        recorder = interpreter(self._module)
         # What a graph writes into, it must write into a copy.
         held = [each.clone() if isinstance(each, torch.Tensor) else each for each in lifted]
         with torch.no_grad(), one_thread():
@@ -134,6 +168,52 @@ class _Recording(torch.fx.Interpreter):
             self._chosen_from.setdefault(entering, value.clone())
 
 
+class _Entering(_Recording):
+    """Keeps what enters each operator that rounding may turn, by its node."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[torch.fx.Node, torch.Tensor] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.target in _TURNING and isinstance(n.args[0], torch.fx.Node):
+            value = self.env[n.args[0]]
+            if value.is_floating_point():
+                self.found[n] = value.clone()
+        return super().run_node(n)
+
+
+class _Turning(_Recording):
+    """Runs a graph with what enters a choice or a rounding moved up and down at random."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        errors: Mapping[torch.fx.Node, float],
+        ulps: int,
+        seed: int,
+    ) -> None:
+        super().__init__(module)
+        self._errors = errors
+        self._ulps = ulps
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n not in self._errors:
+            return super().run_node(n)
+        (entering, *others), kwargs = self.fetch_args_kwargs_from_env(n)
+        return self.call_function(
+            n.target, (self._moved(entering, self._errors[n]), *others), kwargs
+        )
+
+    def _moved(self, values: torch.Tensor, error: float) -> torch.Tensor:
+        kind = torch.finfo(values.dtype)
+        share = torch.rand(values.shape, generator=self._generator) * 2 - 1
+        # Zeros are moved too: a tie of zeros is one.
+        unit = values.abs() * kind.eps + max(kind.tiny, error)
+        return values + self._ulps * share.to(values.dtype) * unit
+
+
 class _Exact(_Recording):
     """Runs a graph with every float in float64, whatever the graph says."""
 
@@ -152,6 +232,10 @@ class _Exact(_Recording):
             inside: Callable[..., Any] = type(self)(value).run
             return inside
         return _double(value)
+
+
+class _ExactEntering(_Exact, _Entering):
+    """What enters each operator that rounding may turn, in float64."""
 
 
 def _double(value: Any) -> Any:

@@ -41,6 +41,12 @@ class Yardstick(Protocol):
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         """One step in the policy's own precision, by PyTorch's own kernels."""
 
+    def turned(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        """As `rounded`, with what enters a choice, a sort or a rounding moved by some units in
+        the last place: equal values come in another order."""
+
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
         """The same step in float64; None where the graph cannot be run in it."""
 

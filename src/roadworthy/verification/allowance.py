@@ -17,8 +17,8 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
-from roadworthy.verification.budget import Budget, measure, twins_of
-from roadworthy.verification.states import Layout, States, memory_key
+from roadworthy.verification.budget import Budget, flipped, measure, turned, twins_of
+from roadworthy.verification.states import Layout, OneStep, States, memory_key
 from roadworthy.verification.twins import TWINS
 
 # Twins of a policy whose rows cannot be put side by side: each is a run of its own.
@@ -96,8 +96,8 @@ def _flips(
     """How far twins of some units are from each state's own result: over a step, very far."""
     base = layout.run(yardstick.rounded, states)
     far: Arrays = {name: np.zeros(value.shape) for name, value in base.items()}
-    for twin in twins_of(layout, states, rng, ulps=int(ROUNDINGS)):
-        for name, value in layout.run(yardstick.rounded, twin).items():
+    for twin in flipped(yardstick, layout, states, rng):
+        for name, value in twin.items():
             far[name] = np.maximum(far[name], _apart(value, base[name]))
     return far
 
@@ -117,11 +117,11 @@ def _departures(
         begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
         memories = [_reset(memory, initial, begins) for memory in memories]
         visited.append((now, memories[0]))
-        runs = [States(now, memories[0])]
-        for first, ulps in ((1, 1), (1 + count, int(ROUNDINGS))):
-            for memory in memories[first : first + count]:
-                runs += twins_of(layout, States(now, memory), rng, ulps=ulps, count=1)
-        results = _side_by_side(yardstick, layout, runs)
+        runs = [States(now, memory) for memory in memories]
+        near = [runs[0], *_each_moved(layout, runs[1 : 1 + count], rng, ulps=1)]
+        far_away = _each_moved(layout, runs[1 + count :], rng, ulps=int(ROUNDINGS))
+        results = _side_by_side(yardstick.rounded, layout, near)
+        results += _side_by_side(turned(yardstick, rng), layout, far_away)
         memories = [{name: each[memory_key(name)] for name in initial} for each in results]
         far = {
             name: np.maximum(
@@ -144,14 +144,20 @@ def _departures(
     return States(inputs, memory), joined
 
 
-def _side_by_side(yardstick: Yardstick, layout: Layout, runs: list[States]) -> list[Arrays]:
+def _each_moved(
+    layout: Layout, runs: list[States], rng: np.random.Generator, *, ulps: int
+) -> list[States]:
+    return [twin for run in runs for twin in twins_of(layout, run, rng, ulps=ulps, count=1)]
+
+
+def _side_by_side(function: OneStep, layout: Layout, runs: list[States]) -> list[Arrays]:
     """The results of several runs of as many states, from one call where that is possible."""
     size = len(runs[0])
     together = States(
         {name: np.concatenate([run.inputs[name] for run in runs]) for name in runs[0].inputs},
         {name: np.concatenate([run.memory[name] for run in runs]) for name in runs[0].memory},
     )
-    results = layout.run(yardstick.rounded, together)
+    results = layout.run(function, together)
     return [
         {name: value[first : first + size] for name, value in results.items()}
         for first in range(0, size * len(runs), size)

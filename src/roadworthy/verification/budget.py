@@ -15,7 +15,7 @@ from roadworthy.originals.original import Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays
 from roadworthy.spec.tolerance import HIDDEN, ROUNDINGS, ulp
-from roadworthy.verification.states import Layout, States
+from roadworthy.verification.states import Layout, OneStep, States
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
 # The part of the states whose distance is left out of the mean: a flip at one of them says nothing
@@ -78,6 +78,27 @@ def twins_of(
         )
         for _ in range(count)
     ]
+
+
+def flipped(
+    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
+) -> list[Arrays]:
+    """What twins give that are as far away as an artifact may be: over a step, something else."""
+    whole = any(np.dtype(port.dtype).kind != "f" for port in layout.signature.outputs)
+    # Of two that are equal, each twin takes one by chance: some more see both.
+    count = 2 * TWINS if whole else TWINS
+    twins = twins_of(layout, states, rng, ulps=int(ROUNDINGS), count=count)
+    return [layout.run(turned(yardstick, rng), each) for each in twins]
+
+
+def turned(yardstick: Yardstick, rng: np.random.Generator) -> OneStep:
+    """A step in which equal values come in any order, another one at each call."""
+
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        seed = int(rng.integers(1 << 31))
+        return yardstick.turned(inputs, memory, ulps=int(ROUNDINGS), seed=seed)
+
+    return function
 
 
 def measure(

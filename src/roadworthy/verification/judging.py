@@ -14,12 +14,12 @@ from roadworthy.spec.certificate import Difference
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays
 from roadworthy.spec.tolerance import ROUNDINGS
-from roadworthy.verification.budget import Budget, measure, twins_of
+from roadworthy.verification.budget import Budget, flipped, measure
 from roadworthy.verification.states import Layout, States
 from roadworthy.verification.ties import close_logits
 
 # Failing states at which twins further away are asked: a wrong artifact fails at nearly all.
-MOST_DOUBTS = 64
+MOST_DOUBTS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,10 +103,7 @@ class Judge:
         doubts = doubts[:MOST_DOUBTS]
         states = self.states.picked(doubts)
         rng = np.random.default_rng(self.seed + 6)
-        seen = [
-            self.layout.run(self.yardstick.rounded, each)
-            for each in twins_of(self.layout, states, rng, ulps=int(ROUNDINGS))
-        ]
+        seen = flipped(self.yardstick, self.layout, states, rng)
         result = {}
         for name, each in found.items():
             gap, value = each.gap.copy(), got[name][doubts]
