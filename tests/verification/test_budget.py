@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from tests.policies import CASES
 
 SEEDS = (0, 1, 2)
 GOOD: dict[str, Callable[[], rw.Source]] = {}
@@ -35,7 +33,10 @@ class Around(nn.Module):
     """A network with something done to what enters and leaves it."""
 
     def __init__(
-        self, before: Callable[[Tensor], Tensor], after: Callable[[Tensor], Tensor], outputs: int = 1
+        self,
+        before: Callable[[Tensor], Tensor],
+        after: Callable[[Tensor], Tensor],
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         self.net, self.before, self.after = net(outputs=outputs), before, after

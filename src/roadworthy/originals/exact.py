@@ -69,15 +69,23 @@ class GraphYardstick:
         self._module = program.graph_module
         self._specs = program.graph_signature
         self._lifted = list(_lifted(program))
+        called = [node.target for node in program.graph.nodes if node.op == "call_function"]
+        self.turning = any(target in _TURNING for target in called)
+        self._chooses = any(target in _CHOICES for target in called)
+        # What a graph writes into, it must write into a copy.
+        self._writes = any(_mutates(target) for target in called)
         self._doubles: list[Any] | None = None
         self._errors: dict[torch.fx.Node, float] | None = None
 
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
-        return self._run(_Recording(self._module), self._lifted, inputs, memory)
+        recorder = _Recording(self._module) if self._chooses else None
+        return self._run(recorder, self._lifted, inputs, memory)
 
     def turned(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
     ) -> Arrays:
+        if not self.turning:
+            return self.rounded(inputs, memory)
         if self._errors is None:
             self._errors = self._measured(inputs, memory)
         turning = _Turning(self._module, self._errors, ulps, seed)
@@ -116,18 +124,21 @@ class GraphYardstick:
 
     def _run(
         self,
-        recorder: _Recording,
+        recorder: _Recording | None,
         lifted: list[Any],
         inputs: Mapping[str, Array],
         memory: Mapping[str, Array],
     ) -> Arrays:
+        """One step; without a recorder the graph's own code is run, which is faster."""
         values = [inputs[port.name] for port in self._signature.inputs]
         values += [memory[each.name] for each in self._signature.memory]
         arguments = [torch.from_numpy(np.array(value)) for value in values]
-        # What a graph writes into, it must write into a copy.
-        held = [each.clone() if isinstance(each, torch.Tensor) else each for each in lifted]
+        held = [_copied(each) for each in lifted] if self._writes else lifted
         with torch.no_grad(), one_thread():
-            results = recorder.run(*held, *recorder.converted(arguments))
+            if recorder is None:
+                results = self._module(*held, *arguments)
+            else:
+                results = recorder.run(*held, *recorder.converted(arguments))
         returned = [
             result
             for spec, result in zip(self._specs.output_specs, results, strict=True)
@@ -136,7 +147,8 @@ class GraphYardstick:
         names = [port.name for port in self._signature.outputs]
         names += [f"memory {each.name}" for each in self._signature.memory]
         named = dict(zip(names, returned, strict=True))
-        named |= {f"logits {index}": each for index, each in enumerate(recorder.logits)}
+        logits = [] if recorder is None else recorder.logits
+        named |= {f"logits {index}": each for index, each in enumerate(logits)}
         return {name: value.detach().numpy().copy() for name, value in named.items()}
 
 
@@ -156,11 +168,14 @@ class _Recording(torch.fx.Interpreter):
         return list(self._chosen_from.values())
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        if n.target in _CHOICES and isinstance(n.args[0], torch.fx.Node):
-            self._keep(n.args[0], self.env[n.args[0]], n)
+        self._look(n)
         return super().run_node(n)
 
-    def _keep(self, entering: torch.fx.Node, value: torch.Tensor, choice: torch.fx.Node) -> None:
+    def _look(self, choice: torch.fx.Node) -> None:
+        entering = choice.args[0] if choice.target in _CHOICES else None
+        if not isinstance(entering, torch.fx.Node):
+            return
+        value = self.env[entering]
         dim = choice.args[1] if len(choice.args) > 1 else choice.kwargs.get("dim")
         dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
         last = dim in (-1, value.ndim - 1) and value.ndim > 1
@@ -201,6 +216,7 @@ class _Turning(_Recording):
     def run_node(self, n: torch.fx.Node) -> Any:
         if n not in self._errors:
             return super().run_node(n)
+        self._look(n)
         (entering, *others), kwargs = self.fetch_args_kwargs_from_env(n)
         return self.call_function(
             n.target, (self._moved(entering, self._errors[n]), *others), kwargs
@@ -236,6 +252,15 @@ class _Exact(_Recording):
 
 class _ExactEntering(_Exact, _Entering):
     """What enters each operator that rounding may turn, in float64."""
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _mutates(target: Any) -> bool:
+    """Whether an operator may write into its arguments; of what is no operator nothing is known."""
+    return not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable
 
 
 def _double(value: Any) -> Any:

@@ -51,6 +51,10 @@ class Yardstick(Protocol):
         """The same step in float64; None where the graph cannot be run in it."""
 
     @property
+    def turning(self) -> bool:
+        """Whether the policy chooses, sorts or rounds anywhere: else `turned` is `rounded`."""
+
+    @property
     def inexact(self) -> str:
         """Why there is no float64; empty where there is, or where nobody has asked yet."""
 

@@ -17,12 +17,9 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
-from roadworthy.verification.budget import Budget, flipped, measure, turned, twins_of
-from roadworthy.verification.states import Layout, OneStep, States, memory_key
-from roadworthy.verification.twins import TWINS
-
-# Twins of a policy whose rows cannot be put side by side: each is a run of its own.
-FEW_TWINS = 2
+from roadworthy.verification.budget import Budget, flipped, measure
+from roadworthy.verification.departures import apart, departures
+from roadworthy.verification.states import Layout, States, memory_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +39,7 @@ def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -
     """The allowance beside a script, measured on the captured graph."""
     rng = np.random.default_rng(seed + 9)
     if layout.signature.memory:
-        states, departed = _departures(yardstick, layout, script, rng)
+        states, departed = departures(yardstick, layout, script, rng)
     else:
         inputs = [script.now(step) for step in range(script.steps)]
         states = layout.states(inputs, [{} for _ in inputs])
@@ -98,93 +95,8 @@ def _flips(
     far: Arrays = {name: np.zeros(value.shape) for name, value in base.items()}
     for twin in flipped(yardstick, layout, states, rng):
         for name, value in twin.items():
-            far[name] = np.maximum(far[name], _apart(value, base[name]))
+            far[name] = np.maximum(far[name], apart(value, base[name]))
     return far
-
-
-def _departures(
-    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
-) -> tuple[States, Arrays]:
-    """The states of an own run of the graph, and how far its twins have departed at each."""
-    count = TWINS if layout.rows_are_states else FEW_TWINS
-    fresh = {each.name: each.fresh(script.rows) for each in layout.signature.memory}
-    initial = layout.joined([fresh], of_memory=True)
-    memories = [initial for _ in range(1 + 2 * count)]
-    visited: list[tuple[Arrays, Arrays]] = []
-    departed: list[Arrays] = []
-    for step in range(script.steps):
-        now = layout.joined([script.now(step)])
-        begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
-        memories = [_reset(memory, initial, begins) for memory in memories]
-        visited.append((now, memories[0]))
-        runs = [States(now, memory) for memory in memories]
-        near = [runs[0], *_each_moved(layout, runs[1 : 1 + count], rng, ulps=1)]
-        far_away = _each_moved(layout, runs[1 + count :], rng, ulps=int(ROUNDINGS))
-        results = _side_by_side(yardstick.rounded, layout, near)
-        results += _side_by_side(turned(yardstick, rng), layout, far_away)
-        memories = [{name: each[memory_key(name)] for name in initial} for each in results]
-        far = {
-            name: np.maximum(
-                ROUNDINGS * _furthest(name, results[1 : 1 + count], base),
-                _furthest(name, results[1 + count :], base),
-            )
-            for name, base in results[0].items()
-        }
-        # What has departed once stays departed, until the row begins anew.
-        before = departed[-1] if departed else {}
-        departed.append({
-            name: np.maximum(value, np.where(_like(begins, value), 0.0, before.get(name, 0.0)))
-            for name, value in far.items()
-        })  # fmt: skip
-    joined = {name: np.concatenate([each[name] for each in departed]) for name in departed[0]}
-    inputs, memory = (
-        {name: np.concatenate([each[side][name] for each in visited]) for name in visited[0][side]}
-        for side in (0, 1)
-    )
-    return States(inputs, memory), joined
-
-
-def _each_moved(
-    layout: Layout, runs: list[States], rng: np.random.Generator, *, ulps: int
-) -> list[States]:
-    return [twin for run in runs for twin in twins_of(layout, run, rng, ulps=ulps, count=1)]
-
-
-def _side_by_side(function: OneStep, layout: Layout, runs: list[States]) -> list[Arrays]:
-    """The results of several runs of as many states, from one call where that is possible."""
-    size = len(runs[0])
-    together = States(
-        {name: np.concatenate([run.inputs[name] for run in runs]) for name in runs[0].inputs},
-        {name: np.concatenate([run.memory[name] for run in runs]) for name in runs[0].memory},
-    )
-    results = layout.run(function, together)
-    return [
-        {name: value[first : first + size] for name, value in results.items()}
-        for first in range(0, size * len(runs), size)
-    ]
-
-
-def _furthest(name: str, twins: list[Arrays], base: Array) -> Array:
-    return np.asarray(np.max([_apart(twin[name], base) for twin in twins], axis=0))
-
-
-def _apart(one: Array, other: Array) -> Array:
-    """Distances; infinite where one is finite and the other is not."""
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        gap = np.abs(one - other)
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
-
-
-def _reset(memory: Arrays, initial: Arrays, begins: Array) -> Arrays:
-    return {
-        name: np.where(_like(begins, value), initial[name], value) for name, value in memory.items()
-    }
-
-
-def _like(begins: Array, value: Array) -> Array:
-    return begins.reshape(-1, *(1,) * (value.ndim - 1))
 
 
 def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:

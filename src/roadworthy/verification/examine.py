@@ -97,8 +97,14 @@ class _Target:
             self._say("stepping beside the live module")
             yield from self._beside(new, self.fresh)
             if loop is not None:
-                original = self.fresh.original
-                yield from closed_loop(new, original, loop, seed=self.seed, progress=self._say)
+                yield from closed_loop(
+                    new,
+                    self.fresh.original,
+                    loop,
+                    seed=self.seed,
+                    progress=self._say,
+                    yardstick=self.fresh.yardstick,
+                )
         if self.target == READABLE:
             self._say("looking at what each port is for")
             self.findings += sensitivity(new, self.seed)
