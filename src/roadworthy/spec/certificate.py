@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
+from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.targets import DEFAULT
 
 VERSION = 4
@@ -108,6 +109,15 @@ class Certificate:
                     found[each.port] = each
         return found
 
+    @property
+    def roundings(self) -> dict[str, float]:
+        """Port → how many times further from the exact policy than PyTorch itself, at the worst."""
+        found: dict[str, float] = {}
+        for each in (each for check in self.checks for each in check.differences):
+            if each.roundings is not None:
+                found[each.port] = max(each.roundings, found.get(each.port, 0.0))
+        return found
+
     def raise_if_failed(self) -> Certificate:
         """The certificate itself, or an error that names every failed check."""
         failed = list(self._failed())
@@ -160,8 +170,26 @@ class Certificate:
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
+        lines += list(self._measured())
         lines += [f"  {finding.severity}: {finding}" for finding in self.findings]
         return "\n".join(lines)
+
+    def _measured(self) -> Iterator[str]:
+        """What the worst ratio is, and what could not be measured."""
+        if self.roundings:
+            furthest = max(self.roundings.values())
+            yield (
+                f"  no further from the exact policy than {furthest:.2g}× PyTorch itself "
+                f"({ROUNDINGS:g}× is allowed)"
+            )
+        reasons = {
+            check.facts["no_float64"] for check in self.checks if "no_float64" in check.facts
+        }
+        for reason in sorted(reasons):
+            yield f"  no float64 ({reason}): the twins of the original stand for it"
+        fixed = [check.title for check in self.checks if check.facts.get("measured") is False]
+        if fixed:
+            yield f"  rounding was not measured, fixed tolerances hold: {', '.join(fixed)}"
 
 
 def _check_json(check: Check) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class OwnTwins:
     def _twin(self, before: PolicyState, inputs: Mapping[str, Array]) -> Arrays:
         policy, ulps = self._policy, int(ROUNDINGS)
         policy.restore(before)
-        if policy.signature.memory:
+        # Before the first step the memory is the initial value, in as many rows as will come.
+        if policy.signature.memory and not before.fresh:
             policy.set_memory(moved_memory(before.memory, self._rng, ulps=ulps))
         outputs = policy.step(moved_inputs(policy.signature, inputs, self._rng, ulps=ulps))
         return with_memory(outputs, policy.memory)

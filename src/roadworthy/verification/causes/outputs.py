@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from roadworthy.errors import Finding
+from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Array
 from roadworthy.spec.tolerance import SHIFTED
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.naming import element, pairs
+from roadworthy.verification.causes.weights import holds_half
 
+# So many values at one limit are a clip; fewer may have come there by chance.
+FEWEST_AT_LIMIT = 3
 SCALE_HINT = "a scale or an offset is missing, or applied twice: look at action=… and at the caller"
 
 
@@ -32,12 +36,16 @@ def not_finite(evidence: Evidence) -> Iterator[Finding]:
         own, other = evidence.expected[port], evidence.got[port]
         if own.shape == other.shape and np.isfinite(own).all() and not np.isfinite(other).all():
             step, *place = np.argwhere(~np.isfinite(other))[0]
+            half = holds_half(evidence.bundle.files.get(POLICY))
             yield cause(
                 f"the artifact gives {other[(step, *place)]} at step {step} where the original "
-                f"gives {own[(step, *place)]:.9g}: an overflow (float16 ends at 65504) or a "
-                "division by zero",
+                f"gives {own[(step, *place)]:.9g}: an overflow"
+                f"{' (float16 ends at 65504)' if half else ''} or a division by zero",
                 where=port,
-                hint="export in float32",
+                hint="export in float32"
+                if half
+                else "an operator is computed in another way: "
+                "the note on where the difference begins names it",
             )
 
 
@@ -134,20 +142,28 @@ def clipped(evidence: Evidence) -> Iterator[Finding]:
     for port, own, other in _wrong(evidence):
         if own.dtype.kind != "f" or own.ndim < 3:
             continue
-        if evidence.agrees(port, _limited(other, own)):
+        if _saturates(own) and evidence.agrees(port, _limited(other, own)):
             yield cause(
                 "the limits are missing: inside of "
                 f"[{own.min():.4g}, {own.max():.4g}] both agree, outside only the original clips",
                 where=port,
                 hint="add rw.Clip(low=…, high=…) to action=…",
             )
-        elif evidence.explained(port, other, _limited(own, other)):
+        elif _saturates(other) and evidence.explained(port, other, _limited(own, other)):
             yield cause(
                 f"the artifact clips to [{other.min():.4g}, {other.max():.4g}], "
                 "and the original does not",
                 where=port,
                 hint="take the limits out, or correct them",
             )
+
+
+def _saturates(values: Array) -> bool:
+    """Whether several values stand at the same limit: a single largest one is no clip."""
+    flat = values.reshape(-1, values.shape[-1])
+    at_limit = (flat == flat.max(axis=0)).sum(axis=0), (flat == flat.min(axis=0)).sum(axis=0)
+    moves = np.ptp(flat, axis=0) > 0
+    return bool(((np.maximum(*at_limit) >= FEWEST_AT_LIMIT) & moves).any())
 
 
 def _limited(values: Array, like: Array) -> Array:
