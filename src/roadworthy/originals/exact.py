@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch.utils._pytree import tree_map
 from roadworthy.capture.capture import captured_graph
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.errors import RoadworthyError
-from roadworthy.originals.original import Yardstick
+from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.program import Program
 from roadworthy.source import Source
 from roadworthy.spec.port import Array, Memory, Port
@@ -118,8 +119,8 @@ class GraphYardstick:
         try:
             with _default_dtype(torch.float64):
                 return self._run(recorder, self._doubles, inputs, memory)
-        except Exception as error:  # an operator that has no float64, or a size that it depends on
-            self.inexact = f"{type(error).__name__}: {error}".splitlines()[0]
+        except NoYardstick as error:  # an operator that has no float64, or a size it depends on
+            self.inexact = str(error)
             return None
 
     def _run(
@@ -134,11 +135,14 @@ class GraphYardstick:
         values += [memory[each.name] for each in self._signature.memory]
         arguments = [torch.from_numpy(np.array(value)) for value in values]
         held = [_copied(each) for each in lifted] if self._writes else lifted
-        with torch.no_grad(), one_thread():
-            if recorder is None:
-                results = self._module(*held, *arguments)
-            else:
-                results = recorder.run(*held, *recorder.converted(arguments))
+        try:
+            with torch.no_grad(), one_thread(), redirect_stderr(io.StringIO()):
+                if recorder is None:
+                    results = self._module(*held, *arguments)
+                else:
+                    results = recorder.run(*held, *recorder.converted(arguments))
+        except Exception as error:  # torch raises what it likes, and prints the graph
+            raise NoYardstick(f"{type(error).__name__}: {error}".splitlines()[0]) from error
         returned = [
             result
             for spec, result in zip(self._specs.output_specs, results, strict=True)

@@ -30,12 +30,16 @@ class Choosing(Steppable, Protocol):
         """The numbers behind each choice of the last step, (rows, …, options) each."""
 
 
+class NoYardstick(Exception):
+    """The graph cannot be run at these states: it is not the original that it should be."""
+
+
 class Yardstick(Protocol):
     """The original as two pure functions of one step: PyTorch's float32, and the exact one.
 
     Both take the inputs and the memory before the step, for any rows that the signature allows,
     and give the outputs by port, the next memory as `memory <name>`, and the logits behind each
-    choice as `logits <number>`.
+    choice as `logits <number>`. All raise `NoYardstick` where the graph cannot be run.
     """
 
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:

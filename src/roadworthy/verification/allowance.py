@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roadworthy.originals.original import Yardstick
+from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script
@@ -66,7 +66,10 @@ def with_allowance(
     """The trace, with how far a replay of it may be off; as it is where nothing can be measured."""
     if yardstick is None:
         return trace
-    found = allowance(yardstick, Layout(signature), trace.script, seed)
+    try:
+        found = allowance(yardstick, Layout(signature), trace.script, seed)
+    except NoYardstick:
+        return trace
     free = {name: value for name, value in found.free.items() if name in trace.outputs}
     kept = {*trace.outputs, *(memory_key(each.name) for each in signature.memory)}
     one_step = {name: value for name, value in found.one_step.items() if name in kept}

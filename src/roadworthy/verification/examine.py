@@ -103,7 +103,7 @@ class _Target:
                     loop,
                     seed=self.seed,
                     progress=self._say,
-                    yardstick=self.fresh.yardstick,
+                    yardstick=self.fresh.yardstick if self.fresh.judge else None,
                 )
         if self.target == READABLE:
             self._say("looking at what each port is for")

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from roadworthy.errors import UsageError
-from roadworthy.originals.original import Original, Yardstick
+from roadworthy.originals.original import NoYardstick, Original, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
@@ -61,11 +61,20 @@ class FreshSteps:
             [memory for each in self.visits for memory in each.memory],
         )
         results = self.layout.joined([result for each in self.visits for result in each.results])
-        return Judge.at(self.yardstick, self.layout, states, results, self.seed)
+        try:
+            return Judge.at(self.yardstick, self.layout, states, results, self.seed)
+        except NoYardstick:
+            return None
 
     @cached_property
     def free_allowance(self) -> list[Arrays]:
-        """How far a free run beside each visit may be, step by step."""
+        """How far a free run beside each visit may be, by step; empty where it is not known."""
+        try:
+            return self._measured_allowance()
+        except NoYardstick:  # a graph that does not take any number of rows
+            return [{} for _ in self.visits]
+
+    def _measured_allowance(self) -> list[Arrays]:
         assert self.yardstick is not None
         scripts = [each.script for each in self.visits]
         if not self.layout.rows_are_states:

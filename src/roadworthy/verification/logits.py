@@ -92,7 +92,7 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
 
 def _judge(fresh: FreshSteps, visited: Visit, logits: list[Arrays]) -> Judge | None:
     """What rounding does to the logits; None where the graph does not show the same ones."""
-    if fresh.yardstick is None:
+    if fresh.yardstick is None or fresh.judge is None:
         return None
     states = fresh.layout.states(list(visited.inputs), visited.memory)
     original = fresh.layout.joined(logits)
