@@ -125,8 +125,12 @@ def test_failing_decomposition_is_shown_with_its_line(tmp_path: Path) -> None:
     )
 
 
-def test_tables_are_checked_before_anything_runs() -> None:
+def test_tables_are_checked_before_anything_runs(tmp_path: Path) -> None:
     operator = soft_clip()
+
+    def export(**tables: object) -> None:
+        rw.export(nn.Identity(), tmp_path / "bundle", example=OBS, **tables)
+
     for table, text in {
         (torch.ops.failing.soft_clip, plain): "[RW001] translations: failing.soft_clip is a family "
         "of operators, expected one of them\n  → torch.ops.failing.soft_clip.default",
@@ -136,10 +140,10 @@ def test_tables_are_checked_before_anything_runs() -> None:
         "got int",
     }.items():  # fmt: skip
         with pytest.raises(UsageError) as caught:
-            rw.ExportOptions(translations=dict([table]))  # type: ignore[list-item]
+            export(translations=dict([table]))  # type: ignore[list-item]
         assert str(caught.value) == text
     with pytest.raises(UsageError) as caught:
-        rw.ExportOptions(translations={operator: plain}, decompositions={operator: plain})
+        export(translations={operator: plain}, decompositions={operator: plain})
     assert str(caught.value) == (
         "[RW001] failing.soft_clip.default has a translation and a decomposition\n"
         "  → keep one: what was decomposed is no longer there to be translated"

@@ -24,10 +24,24 @@ def capture(source: Source) -> Program:
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
             signature=analysis.signature,
-            graph=graph,
+            graph=_owned(graph),
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
         )
+
+
+def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Changes the graph: its weights and constants are copies of its own.
+
+    Those of the module go back to their device when export mode ends, and may be trained on.
+    """
+    for held in (graph.state_dict, graph.constants):
+        for name, value in held.items():
+            if isinstance(value, torch.nn.Parameter):
+                held[name] = torch.nn.Parameter(value.detach().clone(), value.requires_grad)
+            elif isinstance(value, torch.Tensor):
+                held[name] = value.detach().clone()
+    return graph
 
 
 def _others(inputs: Tensors) -> Tensors:
