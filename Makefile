@@ -30,6 +30,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m roadworthy.doctor.write_docs docs
+	$(BIN)/python docs/write_api.py docs/api.md
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -16,6 +16,8 @@ from roadworthy.doctor.write_docs import documents
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# What stands right behind the code that prints it.
+PRINTED = re.compile(r"^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
@@ -36,6 +38,8 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) ->
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
+    for shown in PRINTED.findall(page.read_text()):
+        assert shown in run.stdout, run.stdout
     own = [line for line in commands(page) if line.startswith("roadworthy ")]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for command in own:
@@ -46,15 +50,9 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) ->
         assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
 
 
-def test_the_readme_shows_the_refusal_that_its_code_prints(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text()
-    shown = re.findall(r"```text\n(\[RW.*?)\n```", readme, re.DOTALL)
-    script = "\n".join(text for kind, text in blocks(ROOT / "README.md") if kind == "python")
-    run = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert shown
-    assert all(text in run.stdout for text in shown)
+def test_refusals_and_results_are_shown_as_they_are_printed() -> None:
+    pages = [page.name for page in PAGES if PRINTED.search(page.read_text())]
+    assert {"README.md", "tutorial.md", "doctor.md", "environments.md"} <= set(pages)
 
 
 def test_every_make_command_in_the_readme_is_a_target() -> None:

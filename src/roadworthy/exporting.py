@@ -131,6 +131,7 @@ def export(
     takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
     every check against the live original, or `options.allow_uncertified` waives that; the waiver
     is recorded in the manifest.
+
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
     is listed in the manifest, and the certificate compares with the module as it was.

@@ -57,6 +57,7 @@ class Source:
     outputs     a name for each returned tensor; None leaves one out
     action      steps applied to the first output, in order
     about       port name → description, unit, element names, limits
+    period_s    seconds between two steps
     dynamic     port name → {axis: name} for sizes that vary besides the batch
     batch       None: any number of rows; a number: that one only
     meaning     what the first output means to an environment, where `action` does not say it

@@ -41,6 +41,7 @@ def verify(
     `rw.export` was given (`exploration=`, `actor=`, …); a plain module needs none, since the bundle
     knows how it was composed, except a `normalizer` that was a module. It adds fresh steps of the
     live original.
+
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.

@@ -22,7 +22,11 @@ MOST_FRAMES = 8
 
 
 class Policy:
-    """A policy that runs on `engine`. Not for use from two threads at once: load it twice."""
+    """A loaded policy: named values in, named values out, memory kept inside.
+
+    `signature` says what goes in and what comes out. Not for use from two threads at once: load it
+    twice.
+    """
 
     def __init__(self, signature: Signature, engine: Engine, *, seed: int | None = None) -> None:
         self.signature = signature

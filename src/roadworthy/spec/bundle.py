@@ -35,7 +35,12 @@ _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_./-]*)")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A folder whose every file was compared with its sum; `files` holds those very bytes."""
+    """A folder whose every file was compared with its sum.
+
+    folder    where it lies
+    files     file name → the very bytes that were compared
+    manifest  everything about it that is not weights, as docs/manifest.schema.json describes it
+    """
 
     folder: Path
     files: Mapping[str, bytes] = field(repr=False)
@@ -43,6 +48,7 @@ class Bundle:
 
     @property
     def signature(self) -> Signature:
+        """What goes in, what comes out, what is remembered."""
         return Signature.from_json(self.manifest["signature"])
 
     @property

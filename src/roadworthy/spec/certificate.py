@@ -16,7 +16,11 @@ VERSION = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The worst place of one port: how far, where, and both values."""
+    """The worst place of one port: how far, where, and both values.
+
+    failures  in how many steps the port was out of tolerance
+    element   the name of the element, where the port has names
+    """
 
     port: str
     absolute: float
@@ -44,7 +48,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One claim about the artifact and how it held."""
+    """One claim about the artifact and how it held.
+
+    differences    the worst place of each port, within tolerance or not
+    first_failure  the first place out of tolerance
+    facts          what a check of this kind adds: ties, mean returns
+    """
 
     name: str
     claim: str
@@ -67,8 +76,10 @@ class Check:
 class Certificate:
     """The verdict over all checks. Any failing step of any check fails it.
 
-    `findings` say more: where a difference begins and its likely cause, or, where nothing
-    failed, what a person should look at.
+    checks    every claim that was examined, and how it held
+    seed      of the steps that were drawn: with the same seed come the same figures
+    findings  where a difference begins and its likely cause, or, where nothing failed, what a
+              person should look at
     """
 
     checks: tuple[Check, ...]
@@ -77,10 +88,12 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
+        """Whether there are checks, and every one of them passed."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     @property
     def steps(self) -> int:
+        """How many steps were compared, in all checks together."""
         return sum(check.steps for check in self.checks)
 
     @property
@@ -113,6 +126,7 @@ class Certificate:
                 )
 
     def to_json(self) -> dict[str, Any]:
+        """What `certificate.json` holds."""
         return {
             "version": VERSION,
             "passed": self.passed,
@@ -133,6 +147,7 @@ class Certificate:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Certificate:
+        """The certificate in the bytes of a `certificate.json`."""
         return cls.from_json(json.loads(data))
 
     def __str__(self) -> str:

@@ -118,7 +118,7 @@ class ScaleToBounds(_Tagged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip(_Tagged):
-    """`clip(a, low, high)`."""
+    """`clip(a, low, high)`: the limits of what is commanded."""
 
     low: Numbers
     high: Numbers
