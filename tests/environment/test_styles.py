@@ -16,23 +16,17 @@ from roadworthy.environment import (
     export_environment,
     export_environment_as_onnx,
 )
+from tests.conftest import ExportedEnvironment
 from tests.environment.eager import Eager, differing, facts
 from tests.environment.environments import ENVIRONMENTS
 
 Exports = Callable[[str], Path]
 
 
-@pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Exports:
+@pytest.fixture
+def bundle(export_environment_once: Callable[[str], ExportedEnvironment]) -> Exports:
     """The folder of an environment's bundle, written at the first call only."""
-    root = tmp_path_factory.mktemp("environments")
-
-    def exported(style: str) -> Path:
-        if not (root / style).exists():
-            export_environment(*ENVIRONMENTS[style](), root / style)
-        return root / style
-
-    return exported
+    return lambda style: export_environment_once(style).bundle.folder
 
 
 def follow(style: str, folder: Path, *, ticks: int, seed: int = 0) -> None:
@@ -73,12 +67,10 @@ def test_a_thousand_steps_stay_within_tolerance(style: str, bundle: Exports) -> 
 
 
 @pytest.mark.parametrize("style", ENVIRONMENTS)
-def test_environment_and_actor_come_back_bit_for_bit(style: str, tmp_path: Path) -> None:
-    env, actor = ENVIRONMENTS[style]()
-    actor.train()
-    before = facts(env, actor)
-    export_environment(env, actor, tmp_path / "bundle")
-    assert differing(before, facts(env, actor)) == []
+def test_environment_and_actor_come_back_bit_for_bit(
+    style: str, export_environment_once: Callable[[str], ExportedEnvironment]
+) -> None:
+    assert export_environment_once(style).changed == []
 
 
 @pytest.mark.parametrize("style", ["in_place", "early_views", "four_robots", "ring", "lstm"])
