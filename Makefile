@@ -8,7 +8,8 @@ READY_ALL := $(VENV)/.ready-all
 # torch comes first and pinned: an unpinned one would bring gigabytes of CUDA libraries.
 TORCH := $(shell grep '^torch==' constraints.txt)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+# Two workers on two cores: a thread that waits for work must not spin beside them.
+PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
 .PHONY: demo quick test test-rest test-all check bench docs format clean
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from torch.onnx._internal._lazy_import import onnxscript_apis
+from xdist.remote import Producer
 
 import roadworthy as rw
 from tests import tiers
@@ -17,6 +18,7 @@ from tests.environment import eager
 from tests.environment.environments import ENVIRONMENTS
 from tests.facts import differing, facts, give_gradients
 from tests.policies import CASES, Case
+from tests.sharing import ByExport, policy
 
 # Reading 500 operators from their sources takes a third of an export, and is the same each time.
 onnxscript_apis.get_torchlib_ops = functools.cache(onnxscript_apis.get_torchlib_ops)
@@ -131,22 +133,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if hidden else None
 
 
-# What is made once for many tests, and takes seconds: these tests stay in one worker.
-SHARED = ("trained", "bundle", "folder")
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByExport:
+    return ByExport(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks where a test belongs, and sends all tests of one export to one worker."""
+    """Marks what its place says about a test, before anything is deselected by its markers."""
     for item in items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        style = given.get("style")
-        named = [each for each in given.values() if isinstance(each, str) and each in CASES]
-        shared = item.path.name if set(SHARED) & set(item.fixturenames) else None
-        group = f"environment {style}" if style else named[0] if named else shared
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
         if tiers.framework_folder(item.path):
             item.add_marker(pytest.mark.framework)
-        if tiers.quick(item.path, named):
+        if tiers.quick(item.path, policy(item.nodeid)):
             item.add_marker(pytest.mark.quick)
