@@ -25,7 +25,8 @@ REPRESENTATIVES = (
     "left_in_training", "odd_names", "integer_clock",
 )  # fmt: skip
 REPRESENTATIVE_ENVIRONMENTS = (
-    "in_place", "early_views", "replaced", "pd_four_ticks", "four_robots", "delayed", "lstm",
+    "in_place", "rebinding", "early_views", "replaced", "pd_four_ticks", "four_robots", "integers",
+    "ring", "delayed", "module", "lstm", "gru",
 )  # fmt: skip
 
 # What `make quick` holds of the registry, and the files and folders that it runs.

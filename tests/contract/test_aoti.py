@@ -110,6 +110,7 @@ def test_library_for_another_processor_is_refused(bundle: rw.Bundle) -> None:
     assert "export on this kind of machine, or load with engine='onnx'" in run.stderr
 
 
+@pytest.mark.slow
 def test_environment_of_two_rates_is_certified_as_a_library(tmp_path: Path) -> None:
     env, actor = ENVIRONMENTS["pd_four_ticks"]()
     bundle = rw.export_environment(env, actor, tmp_path / "pd", targets=["aoti"])
