@@ -12,6 +12,7 @@ import pytest
 
 from roadworthy.doctor.pages import codes
 from roadworthy.doctor.write_docs import documents
+from tests.tiers import by_framework
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,16 +26,19 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text())
 
 
+def scripts(page: Path) -> str:
+    return "\n".join(text for kind, text in blocks(page) if kind == "python")
+
+
 def commands(page: Path) -> list[str]:
     lines = [line for kind, text in blocks(page) if kind == "console" for line in text.splitlines()]
     return [line.partition(" #")[0].strip() for line in lines if line.strip()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", by_framework(PAGES, scripts), ids=lambda page: page.name)
 def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
-    script = "\n".join(text for kind, text in blocks(page) if kind == "python")
     run = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", script],
+        [sys.executable, "-W", "error::UserWarning", "-c", scripts(page)],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -56,7 +60,7 @@ def test_refusals_and_results_are_shown_as_they_are_printed() -> None:
 
 
 def test_every_make_command_in_the_readme_is_a_target() -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     wanted = [line.split()[1] for line in commands(ROOT / "README.md") if line.startswith("make ")]
     assert {"demo", "test"} <= set(wanted) <= set(targets)
 

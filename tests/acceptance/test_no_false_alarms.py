@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import torch
 from torch import nn
 
 import roadworthy as rw
-from tests.conftest import Exported
+from tests.conftest import Verified
 from tests.policies import CASES
 
 # What is true of these two, and no alarm: dropout and batch norm were left in training mode.
@@ -25,11 +23,10 @@ def test_the_registry_is_large_enough() -> None:
     assert len(CASES) >= 44
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_good_policy_raises_no_alarm(export_once: Callable[[str], Exported], name: str) -> None:
-    exported = export_once(name)
-    certificate = rw.verify(exported.folder, against=exported.source, seed=11).raise_if_failed()
-    assert [each.code for each in certificate.findings] == NOTED.get(name, [])
+def test_a_good_policy_raises_no_alarm(verified: Verified) -> None:
+    certificate = verified.certificate.raise_if_failed()
+    noted = NOTED.get(verified.exported.case.name, [])
+    assert [each.code for each in certificate.findings] == noted
     assert all(each.severity == "note" for each in certificate.findings)
 
 

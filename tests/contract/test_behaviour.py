@@ -16,6 +16,7 @@ from roadworthy.spec.samples import draw
 from tests.conftest import Exported
 from tests.contract.eager import START, Eager
 from tests.policies import CASES, MEAN, VAR
+from tests.tiers import representative
 
 ExportOnce = Callable[..., Exported]
 STEPS = 1000
@@ -63,8 +64,10 @@ def test_thousand_recurrent_steps_stay_within_1e_5(
 
 @torch.no_grad()
 def test_normaliser_uses_the_formula_of_stable_baselines(export_once: ExportOnce) -> None:
-    obs = 20 * normal(64, 6)
+    # Around the clip: what is clipped alone would not tell where epsilon went.
+    obs = (torch.from_numpy(MEAN) + 8 * normal(64, 6) * torch.from_numpy(VAR).sqrt()).float()
     scaled = (obs.double().numpy() - MEAN) / np.sqrt(VAR + 1e-8)
+    assert 0 < (np.abs(scaled) > 10.0).mean() < 0.5
     clipped = torch.from_numpy(np.clip(scaled, -10.0, 10.0)).float()
     got = rw.load(export_once("normalized_sb3").folder).act(obs.numpy())
     expected = module_of("normalized_sb3")(clipped).numpy()
@@ -201,7 +204,7 @@ def test_one_other_weight_fails_with_port_and_step(
 
 
 @pytest.mark.parametrize("opset", [18, 23])
-@pytest.mark.parametrize("name", ["lstm", "transformer"])
+@pytest.mark.parametrize("name", representative(["lstm", "transformer"], ["lstm"]))
 def test_oldest_and_newest_opset_pass_their_checks(tmp_path: Path, name: str, opset: int) -> None:
     options = rw.ExportOptions(opset=opset)
     bundle = rw.export(CASES[name].make(), tmp_path / name, options=options)

@@ -25,12 +25,13 @@ from roadworthy.verification.compare import Comparison
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
 from tests.policies import CASES
+from tests.tiers import REPRESENTATIVES, representative
 
 ExportOnce = Callable[..., Exported]
 NOT_RUN = "[RW213] torch_export: was not run: policy.pt2 is code\n  → trust=True (--trust) runs it"
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=representative(CASES, REPRESENTATIVES))
 def torch_exported(request: pytest.FixtureRequest, export_once: ExportOnce) -> Exported:
     """Every policy of the registry as torch.export alone, one after another."""
     return export_once(request.param, "torch_export")
@@ -44,6 +45,7 @@ def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exporte
         ("torch_export", name) for name in ("replay", *batch, "reset", "live")
     ]
     assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
+    assert torch_exported.changed == []
 
 
 def test_torch_export_names_no_place_on_this_machine(torch_exported: Exported) -> None:
