@@ -177,6 +177,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_framework(BENCHMARKS, str))
 def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> None:
     script, out = ROOT / "benchmarks" / f"{name}.py", tmp_path / "result.json"

@@ -124,6 +124,7 @@ def test_device_and_threads_that_cannot_be_are_refused(whole: rw.Bundle, target:
             rw.load(path, engine=target, threads=0, trust=True)
 
 
+@pytest.mark.slow
 @EVERY
 def test_environment_of_two_rates_is_certified_in_it(two_rates: rw.Bundle, target: str) -> None:
     certificate = rw.Certificate.from_bytes(two_rates.files["certificate.json"])
