@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,23 @@ def test_random_outputs_are_refused_at_their_line(
     )
 
 
+def test_state_outside_of_the_module_is_shown_by_its_values(refuse: Refuse) -> None:
+    (finding,) = refuse(refused.GlobalCounter(), example=OBS)
+    assert (finding.code, finding.where) == ("RW112", "GlobalCounter")
+    match = re.match(
+        r"two calls with the same inputs gave (\S+) and (\S+) for actions\[\d\]\[\d\]", finding.what
+    )
+    assert match is not None
+    assert float(match[2]) - float(match[1]) == pytest.approx(1.0, abs=1e-4)
+    assert finding.hint.startswith("look for what else forward reads: a global, ")
+
+
 def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) -> None:
     module = refused.OwnGenerator()
     before = module.rng.get_state()[1:3]
     (finding,) = refuse(module, example=OBS)
     assert finding.code == "RW112"
-    assert "draw no random numbers" in finding.hint
+    assert "Draw no random numbers" in finding.hint
     assert [str(each) for each in module.rng.get_state()[1:3]] == [str(each) for each in before]
 
 
@@ -119,7 +131,7 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
 def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
     finding, cause, *_ = refuse(refused.MixesRows(), example=OBS)
     assert (finding.code, finding.where) == ("RW300", "batch")
-    assert "a row gives the same alone and in batches" in finding.hint
+    assert finding.hint == "RW320 names the likely cause"
     assert cause.what == "rows of a batch influence each other"
 
 

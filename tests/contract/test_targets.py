@@ -107,7 +107,10 @@ def test_verify_of_untrusted_targets_alone_has_checked_nothing(export_once: Expo
     assert not certificate.passed
     with pytest.raises(rw.RoadworthyError) as caught:
         certificate.raise_if_failed()
-    assert str(caught.value) == f"[RW300] nothing was checked\n{NOT_RUN}"
+    assert str(caught.value) == (
+        "[RW300] nothing was checked: every target was left out\n  → RW213 says why each was left "
+        f"out; verify(…, trust=True) runs those that are code\n{NOT_RUN}"
+    )
 
 
 def test_failed_target_is_named(export_once: ExportOnce) -> None:
