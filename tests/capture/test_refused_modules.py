@@ -116,7 +116,7 @@ def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) ->
             refused.ThroughNumpy,
             "return torch.from_numpy(np.tanh(self.net(obs).detach().numpy()))",
             "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-            "torch.tanh for np.tanh, and no .numpy() or from_numpy()",
+            "use torch.tanh instead of np.tanh, without .numpy() or from_numpy()",
         ),
     ],
 )
@@ -166,14 +166,14 @@ def test_fixed_number_of_rows_is_refused_at_its_line(
     assert finding.what.startswith(
         f"forward runs on the example, but with {other} rows it raised RuntimeError: "
     )
-    assert finding.hint.endswith("or fix the size on purpose: Source(…, batch=1)")
+    assert finding.hint.endswith("or export for one batch size: rw.export(…, batch=1)")
 
 
 def test_branch_on_the_number_of_rows_is_refused(refuse: Refuse) -> None:
     (finding,) = refuse(refused.SizeBranch(), example=OBS)
     where = refused.line(refused.SizeBranch, "if obs.shape[0] == 3:")
     assert (finding.code, finding.where) == ("RW101", where)
-    assert finding.what.startswith("the module treats some sizes of 'batch' differently: 3 <= ")
+    assert finding.what.startswith("the code does something else for some sizes of 'batch': 3 <= ")
 
 
 @pytest.mark.parametrize("kind", [refused.FixedRow, refused.SizeBranch])

@@ -195,9 +195,9 @@ def refusal(call: Callable[[], object]) -> str:
 
 def test_mistakes_in_the_call_are_explained(leaning: Path) -> None:
     alone = refusal(lambda: rw.verify(leaning, env="CartPole-v1"))
-    assert "an environment needs the original beside the artifact" in alone
+    assert "env= compares the artifact with the original, and there is none" in alone
     nowhere = refusal(lambda: rw.verify(leaning, against=Leaning(), episodes=3))
-    assert "episodes of what?" in nowhere
+    assert "episodes given without an environment" in nowhere
     one = gym.make("CartPole-v1")
     shared = refusal(lambda: rw.verify(leaning, against=Leaning(), env=lambda: one))
     assert "the function returns the same environment twice" in shared

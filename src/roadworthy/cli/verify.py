@@ -68,10 +68,10 @@ def verify(
     else:
         print_certificate(certificate)
         if live is None:
-            said = (
+            told = (
                 "compared with the recorded steps only; --against file.py:name adds the live policy"
             )
-            out().print(said, style="dim")
+            out().print(told, style="dim")
     if not certificate.passed:
         raise typer.Exit(1)
 

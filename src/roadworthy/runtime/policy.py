@@ -83,15 +83,17 @@ class Policy:
             )
         if self.signature.fixed_rows and rows.any() and not rows.all():
             raise UsageError(
-                f"a policy of {known} fixed rows resets them together",
+                f"the policy has {known} fixed rows, which are reset together",
                 where="reset mask",
-                hint="export with a symbolic batch to reset single rows",
+                hint="call reset() without a mask, or export without batch= to reset single rows",
             )
         if self._state.ticks and rows.any() and not rows.all():
             raise UsageError(
-                "the clock is the same for all rows, and this is not a tick at which they decide",
+                "single rows can be reset only at a tick at which the policy acts, and this is "
+                "not one",
                 where="reset mask",
-                hint=f"reset single rows every {self.signature.decimation} ticks, or all of them",
+                hint=f"it acts every {self.signature.decimation} ticks; reset() resets all rows "
+                "at any tick",
             )
         if known == self._state.rows:
             self._state.reset(rows)
