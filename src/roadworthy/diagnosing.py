@@ -170,7 +170,7 @@ def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
     """
     for finding in suspected:
         if finding.code == "RW112":
-            what = "forward writes it; in the steps that were compared no output depended on it"
+            what = "forward writes it, but no output depended on it in the steps that were compared"
             yield dataclasses.replace(finding, what=what, severity="note")
         elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
             yield finding
@@ -215,6 +215,7 @@ def _trial(
     except RoadworthyError as error:
         return error.findings
     except Exception as error:  # what an object of a user's can do, it will do
-        what = f"the trial export broke off: {type(error).__name__}: {error}"
-        return [Finding(code=ExportError.code, what=what)]
+        what = f"the trial export raised {type(error).__name__}: {error}"
+        hint = "call rw.export with the same arguments to see the traceback"
+        return [Finding(code=ExportError.code, what=what, hint=hint)]
     return None

@@ -53,7 +53,7 @@ def test_export_takes_memory_and_outputs_and_prints_json(workshop: Path) -> None
         (["my_policy.py:Recurrent", "--input", "obs=4"], "is a class, not a trained policy"),
         (["cartpole/policy.onnx", "--input", "obs=4"], "no adapter knows what cartpole"),
         (["my_policy.py:broken"], "RuntimeError: no such checkpoint"),
-        (["my_policy.py:cartpole", "--input", "obs=4"], "a Source already says this"),
+        (["my_policy.py:cartpole", "--input", "obs=4"], "given twice, in the Source and beside it"),
         (["no.such.module:actor", "--input", "obs=4"], "No module named 'no'"),
         (["my_policy.py:recurrent", "--input", "obs=4", "--output", "a", "--output", "b"],
          "memory={'hidden': 'hidden'}"),

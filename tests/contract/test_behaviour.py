@@ -168,8 +168,8 @@ def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None
     with pytest.raises(rw.RoadworthyError) as caught:
         rw.verify(folder, against=module_of("normalized_by_module"))
     assert str(caught.value) == (
-        "[RW001] the bundle was exported with a normaliser module for 'obs'"
-        "\n  → pass it again: verify(…, normalizer={'obs': module})"
+        "[RW001] the bundle was exported with a normaliser module for 'obs'\n  → pass it "
+        "again: rw.verify(…, normalizer={'obs': module})"
     )
 
 

@@ -109,7 +109,10 @@ def test_verify_of_untrusted_targets_alone_has_checked_nothing(export_once: Expo
     assert not certificate.passed
     with pytest.raises(rw.RoadworthyError) as caught:
         certificate.raise_if_failed()
-    assert str(caught.value) == f"[RW300] nothing was checked\n{NOT_RUN}"
+    assert str(caught.value) == (
+        "[RW300] nothing was checked: every target was left out\n  → RW213 says why each was left "
+        f"out; verify(…, trust=True) runs those that are code\n{NOT_RUN}"
+    )
 
 
 def test_failed_target_is_named(export_once: ExportOnce) -> None:
@@ -148,7 +151,7 @@ def test_environment_of_two_rates_does_in_torch_export_what_it_does_in_onnx(
     [
         (["onx"], "[RW001] there is no target 'onx'\n  → did you mean 'onnx'?"),
         ("torch_exprt", "there is no target 'torch_exprt'\n  → did you mean 'torch_export'?"),
-        ([], "[RW001] no target\n  → targets=['onnx']"),
+        ([], "[RW001] targets is empty\n  → targets=['onnx']"),
     ],
 )
 def test_unknown_targets_are_refused(targets: list[str], text: str, tmp_path: Path) -> None:
@@ -178,8 +181,8 @@ def test_graph_of_one_batch_size_is_refused_with_both_shapes() -> None:
     with pytest.raises(BatchSpecialised) as caught:
         fitting(program(fixed))
     assert [str(each).splitlines()[0] for each in caught.value.findings] == [
-        "[RW101] obs: the graph was specialised: expected ('batch', 6), got ('2', '6')",
-        "[RW101] actions: the graph was specialised: expected ('batch', 3), got ('2', '3')",
+        "[RW101] obs: the graph works for one size only: expected ('batch', 6), got ('2', '6')",
+        "[RW101] actions: the graph works for one size only: expected ('batch', 3), got ('2', '3')",
     ]
 
 
@@ -199,8 +202,8 @@ def test_graph_that_would_change_its_constants_is_refused() -> None:
     with pytest.raises(ExportError) as caught:
         fitting(program(counting))
     assert str(caught.value) == (
-        "[RW100] the graph writes to count, which no step would find again"
-        "\n  → declare what persists: memory={…}"
+        "[RW100] forward writes to count, and the next step would not see it\n  → declare it "
+        "as memory: memory={'hidden': 'attribute'} (roadworthy explain RW112)"
     )
 
 

@@ -63,10 +63,12 @@ def _refuse_frozen_example(
     )
     if not same:
         raise ExportError(
-            "another example gives another graph: the values of the example became part of it",
+            "two examples gave two different graphs: a value of the example is frozen into the "
+            "graph",
             code="RW125",
             where=type(source.module).__name__,
-            hint="compute from the input with torch alone; look for NumPy, .data and .tolist()",
+            hint="compute with torch alone: look for .numpy(), .data, .tolist(), a global that "
+            "it writes",
         )
 
 

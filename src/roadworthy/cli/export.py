@@ -123,5 +123,5 @@ def refuse_bare_module(found: Any, given: Mapping[str, Any]) -> None:
     if adapter_for(found) is None:
         raise UsageError(
             "a bare module does not say what its inputs are",
-            hint="--input obs=48 (the shape of one row), once for each input",
+            hint="add --input obs=48 (the shape of one row), once for each input",
         )

@@ -73,9 +73,11 @@ class Policy:
         rows = self._mask(mask, known, where="reset mask")
         if self._buffers.ticks and rows.any() and not rows.all():
             raise UsageError(
-                "the clock is the same for all rows, and this is not a tick at which they decide",
+                "single rows can be reset only at a tick at which the policy acts, and this is "
+                "not one",
                 where="reset mask",
-                hint=f"reset single rows every {self.signature.decimation} ticks, or all of them",
+                hint=f"it acts every {self.signature.decimation} ticks; reset() resets all rows "
+                "at any tick",
             )
         if known == self.rows:
             self._buffers.reset(rows)
@@ -171,9 +173,9 @@ class Policy:
             )
         if self.signature.fixed_rows and rows.any() and not rows.all():
             raise UsageError(
-                f"a policy of {known} fixed rows changes them together",
+                f"the policy has {known} fixed rows, which change together",
                 where=where,
-                hint="export with a symbolic batch to reach single rows",
+                hint="call it without a mask, or export without batch= to reach single rows",
             )
         return rows
 

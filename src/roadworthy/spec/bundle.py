@@ -65,10 +65,12 @@ class Bundle:
         """The bundle in `folder`, or an error that says which file is not what it was."""
         root = Path(folder)
         if not root.is_dir():
-            raise BundleError(f"{root} is no folder", hint="roadworthy export … -o " + str(root))
+            raise BundleError(
+                f"{root} is not a folder", hint=f"roadworthy export … -o {root} makes one"
+            )
         if not (root / SUMS).is_file():
             raise BundleError(
-                f"{root} is no bundle: it has no {SUMS}", hint="export to that folder first"
+                f"{root} is not a bundle: it has no {SUMS}", hint="export to that folder first"
             )
         files = {name: _read(root, name, sum_) for name, sum_ in sums(root).items()}
         manifest = json.loads(files[MANIFEST])

@@ -13,6 +13,28 @@ from roadworthy.targets import DEFAULT
 
 VERSION = 3
 
+# What helps when a check failed and no likely cause was found, by the name of the check.
+_COMPARE_VALUES = (
+    "roadworthy inspect FOLDER --values --against file.py:name lists every value of one step "
+    "beside PyTorch's; a refused export keeps its folder with ExportOptions(allow_uncertified=True)"
+)
+_NEXT_STEPS = {
+    "replay": "on the machine that exported it, run rw.verify(folder, against=module): if that "
+    "passes, compare the onnxruntime here with the one under provenance in manifest.json; if it "
+    "fails, export again",
+    "batch": "look in forward for a mean, a norm or a reshape over the batch axis, and keep memory "
+    "as (layers, batch, features)",
+    "reset": "the file keeps state that is not memory, or draws random numbers: roadworthy inspect "
+    "FOLDER --operators lists its operators",
+    "live": _COMPARE_VALUES,
+    "logits": _COMPARE_VALUES,
+    "teacher": _COMPARE_VALUES,
+    "life": "the environment changes the named value in a way that the file does not: register "
+    "what it is computed from as Input or Memory, and set it in the environment's reset",
+    "closed loop": "if teacher failed too, start there; more episodes=… narrow the interval, and "
+    "margin=… says how much return may be lost",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -108,22 +130,43 @@ class Certificate:
 
     def raise_if_failed(self) -> Certificate:
         """The certificate itself, or an error that names every failed check."""
-        failed = list(self._failed())
-        if failed:
-            raise CertificateFailed(findings=[*failed, *self.findings])
+        if self.failures:
+            raise CertificateFailed(findings=[*self.failures, *self.findings])
         return self
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """One finding for each failed check: what differed, and what to do next."""
+        return tuple(self._failed())
 
     def _failed(self) -> Iterator[Finding]:
         if not self.checks:
-            yield Finding(code=CertificateFailed.code, what="nothing was checked")
+            yield Finding(
+                code=CertificateFailed.code,
+                what="nothing was checked: every target was left out",
+                hint="RW213 says why each was left out; verify(…, trust=True) runs those that are "
+                "code",
+            )
         for check in self.checks:
             if not check.passed:
                 yield Finding(
                     code=CertificateFailed.code,
                     where=check.title,
-                    what=str(check.first_failure or check.claim),
-                    hint=f"it does not hold that {check.claim}" if check.first_failure else "",
+                    what=_what_failed(check),
+                    hint=self._next_step(check),
                 )
+
+    def _next_step(self, check: Check) -> str:
+        """What to do about a failed check: the findings beside it where they name a cause."""
+        found = {finding.code for finding in self.findings}
+        begins = "RW301 names the first value in the graph that differs"
+        if "RW320" in found:
+            return "RW320 names the likely cause" + (f", {begins}" if "RW301" in found else "")
+        if "RW301" in found:
+            return f"{begins}, and its line"
+        live = any(each.name == "live" for each in self.checks)
+        name = "live" if check.name == "replay" and live else check.name
+        return _NEXT_STEPS.get(name, "")
 
     def to_json(self) -> dict[str, Any]:
         """What `certificate.json` holds."""
@@ -138,7 +181,10 @@ class Certificate:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
         if data.get("version") != VERSION:
-            raise BundleError(f"the certificate has version {data.get('version')}, not {VERSION}")
+            raise BundleError(
+                f"the certificate has version {data.get('version')}, this release reads {VERSION}",
+                hint="export the bundle again, or use the release that wrote it",
+            )
         return cls(
             checks=tuple(_check(each) for each in data["checks"]),
             seed=data["seed"],
@@ -162,6 +208,12 @@ class Certificate:
         lines += [f"  worst {each}" for each in self.worst.values()]
         lines += [f"  {finding.severity}: {finding}" for finding in self.findings]
         return "\n".join(lines)
+
+
+def _what_failed(check: Check) -> str:
+    if check.first_failure:
+        return str(check.first_failure)
+    return check.claim if check.steps else f"no step was compared ({check.claim})"
 
 
 def _check_json(check: Check) -> dict[str, Any]:

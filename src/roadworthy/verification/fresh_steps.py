@@ -43,7 +43,7 @@ def fresh_steps(policy: Policy, original: Original, seed: int) -> tuple[Check, M
             found = _compared(script, truth, policy, comparison)
         moment = moment or found
     listed = ", ".join(map(str, sizes))
-    claim = f"fresh steps agree with the live module, batches of {listed}"
+    claim = f"fresh steps agree with the live original, memory included, in batches of {listed}"
     return comparison.check("live", claim), moment
 
 
@@ -82,7 +82,7 @@ def _refuse_other_ports(expected: Arrays, got: Arrays) -> None:
             f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
             f"the bundle {', '.join(map(repr, sorted(got)))}",
             where="against",
-            hint="compare a bundle with what it was exported from",
+            hint="pass the policy that the bundle was exported from, or export again",
         )
 
 
