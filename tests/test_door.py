@@ -177,7 +177,12 @@ def test_an_environment_is_verified_again_beside_its_bundle(tmp_path: Path) -> N
     env, actor = ENVIRONMENTS["pd_four_ticks"]()
     rw.export_environment(env, actor, tmp_path / "bundle")
     certificate = rw.verify(tmp_path / "bundle", against=env, actor=actor).raise_if_failed()
-    assert [check.name for check in certificate.checks] == ["replay", "reset", "live", "life"]
+    assert [check.name for check in certificate.checks] == [
+        "replay",
+        "reset",
+        "fresh steps",
+        "free run",
+    ]
     with torch.no_grad():
         next(actor.parameters()).view(-1)[0] += 0.05
     failed = rw.verify(tmp_path / "bundle", against=env, actor=actor)

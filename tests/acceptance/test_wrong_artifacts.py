@@ -278,7 +278,7 @@ def test_the_cause_is_named(judged: Judged, case: str) -> None:
     build, cause = CASES[case]
     failure, *others = judged(*build())
     causes = [each for each in others if each.code == "RW320"]
-    assert (failure.code, failure.where) == ("RW300", "live")
+    assert (failure.code, failure.where) == ("RW300", "fresh steps")
     pattern = r"\S+ at step \d+: expected \S+, got \S+ \(off by "
     assert re.match(pattern, failure.what)
     assert {each.code for each in others} <= {

@@ -53,7 +53,7 @@ def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse
     findings = refuse(refused.EveryTenth(), example=OBS)
     line = refused.line(refused.EveryTenth, "self.calls += 1")
     assert [(each.code, each.where) for each in findings] == [
-        ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "live"),
+        ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "fresh steps"),
     ]  # fmt: skip
     assert all(" at step 9: expected " in each.what for each in findings[1:])
 

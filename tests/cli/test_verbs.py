@@ -86,7 +86,7 @@ def test_verify_against_the_module_adds_the_live_check(workshop: Path) -> None:
         "replay",
         "batch",
         "reset",
-        "live",
+        "fresh steps",
         "logits",
     ]
     assert data["passed"] is True

@@ -24,7 +24,7 @@ from tests.contract.conftest import chooser
 pytestmark = pytest.mark.xdist_group("every_target")
 EVERY = pytest.mark.parametrize("target", targets.names())
 ONE_FILE = [row.name for row in TARGETS.values() if len(row.files) == 1]
-CHECKS = {"replay", "batch", "reset", "live"}
+CHECKS = {"replay", "batch", "reset", "fresh steps"}
 
 
 def load(bundle: rw.Bundle, target: str) -> rw.Policy:

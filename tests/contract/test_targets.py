@@ -42,7 +42,7 @@ def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exporte
     batch = [] if torch_exported.source.batch else ["batch"]
     assert certificate.passed
     assert [(c.target, c.name) for c in certificate.checks] == [
-        ("torch_export", name) for name in ("replay", *batch, "reset", "live")
+        ("torch_export", name) for name in ("replay", *batch, "reset", "fresh steps")
     ]
     assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
     assert torch_exported.changed == []
@@ -82,7 +82,7 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     assert bundle.targets == {"onnx": ("policy.onnx",), "torch_export": ("policy.pt2",)}
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert [check.title for check in certificate.checks] == [
-        "replay", "batch", "reset", "live", "logits",
+        "replay", "batch", "reset", "fresh steps", "logits",
         "torch_export replay", "torch_export batch", "torch_export reset", "torch_export live",
     ]  # fmt: skip
     assert rw.Certificate.from_json(certificate.to_json()) == certificate

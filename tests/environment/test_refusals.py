@@ -136,7 +136,7 @@ def test_memory_that_the_environment_does_not_reset_is_named(tmp_path: Path) -> 
     with pytest.raises(CertificateFailed) as caught:
         export_environment(NeverReset(), feedforward(NeverReset()), tmp_path / "bundle")
     finding = only(list(caught.value.findings))
-    assert finding.where == "life"
+    assert finding.where == "free run"
     assert finding.what.startswith("memory counter after a reset at step ")
     assert "got 0 " in finding.what
 

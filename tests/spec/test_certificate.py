@@ -10,7 +10,7 @@ from roadworthy.spec.certificate import Certificate, Check, Difference
 WRONG = Difference(
     port="actions", absolute=0.5, relative=1.0, step=3, index=(0, 1), expected=0.5, got=1.0
 )
-CHECKS = ("replay", "batch", "reset", "live", "logits", "life", "teacher", "closed loop")
+CHECKS = ("replay", "batch", "reset", "fresh steps", "logits", "free run", "teacher", "closed loop")
 
 
 def failed(*names: str, findings: tuple[rw.Finding, ...] = ()) -> Certificate:
@@ -34,10 +34,10 @@ def test_every_failed_check_says_the_place_and_a_next_step(name: str) -> None:
     ("names", "word"),
     [
         (("replay",), "provenance in manifest.json"),
-        (("replay", "live"), "roadworthy inspect FOLDER --values"),
+        (("replay", "fresh steps"), "roadworthy inspect FOLDER --values"),
         (("batch",), "over the batch axis"),
         (("reset",), "--operators"),
-        (("life",), "as Input or Memory"),
+        (("free run",), "as Input or Memory"),
         (("closed loop",), "margin="),
     ],
 )
@@ -50,9 +50,9 @@ def test_the_next_step_is_the_one_that_helps_for_that_check(
 def test_a_named_cause_is_the_next_step() -> None:
     cause = rw.Finding(code="RW320", what="the tanh is missing", severity="note")
     begins = rw.Finding(code="RW301", what="the difference begins at 'x'", severity="note")
-    (alone,) = failed("live", findings=(cause,)).failures
-    (both,) = failed("live", findings=(cause, begins)).failures
-    (place,) = failed("live", findings=(begins,)).failures
+    (alone,) = failed("fresh steps", findings=(cause,)).failures
+    (both,) = failed("fresh steps", findings=(cause, begins)).failures
+    (place,) = failed("fresh steps", findings=(begins,)).failures
     first = "RW301 names the first value in the graph that differs"
     assert alone.hint == "RW320 names the likely cause"
     assert both.hint == f"RW320 names the likely cause, {first}"

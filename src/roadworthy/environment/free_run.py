@@ -32,7 +32,7 @@ def free_run(policy: Policy, source: EnvironmentSource) -> Check:
                     _restart(step + 1, policy, source, starts)
     _blame_start(comparison, starts)
     claim = f"the artifact gives what the running environment gives, for {LIFE_STEPS} policy steps"
-    return comparison.check("life", claim)
+    return comparison.check("free run", claim)
 
 
 def _restart(step: int, policy: Policy, source: EnvironmentSource, starts: Comparison) -> None:

@@ -26,10 +26,10 @@ _NEXT_STEPS = {
     "as (layers, batch, features)",
     "reset": "the file keeps state that is not memory, or draws random numbers: roadworthy inspect "
     "FOLDER --operators lists its operators",
-    "live": _COMPARE_VALUES,
+    "fresh steps": _COMPARE_VALUES,
     "logits": _COMPARE_VALUES,
     "teacher": _COMPARE_VALUES,
-    "life": "the environment changes the named value in a way that the file does not: register "
+    "free run": "the environment changes the named value in a way that the file does not: register "
     "what it is computed from as Input or Memory, and set it in the environment's reset",
     "closed loop": "if teacher failed too, start there; more episodes=… narrow the interval, and "
     "margin=… says how much return may be lost",
@@ -164,8 +164,8 @@ class Certificate:
             return "RW320 names the likely cause" + (f", {begins}" if "RW301" in found else "")
         if "RW301" in found:
             return f"{begins}, and its line"
-        live = any(each.name == "live" for each in self.checks)
-        name = "live" if check.name == "replay" and live else check.name
+        live = any(each.name == "fresh steps" for each in self.checks)
+        name = "fresh steps" if check.name == "replay" and live else check.name
         return _NEXT_STEPS.get(name, "")
 
     def to_json(self) -> dict[str, Any]:

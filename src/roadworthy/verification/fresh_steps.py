@@ -44,7 +44,7 @@ def fresh_steps(policy: Policy, original: Original, seed: int) -> tuple[Check, M
         moment = moment or found
     listed = ", ".join(map(str, sizes))
     claim = f"fresh steps agree with the live original, memory included, in batches of {listed}"
-    return comparison.check("live", claim), moment
+    return comparison.check("fresh steps", claim), moment
 
 
 def _compared(

@@ -233,7 +233,12 @@ def test_bundle_is_verified_against_a_source_and_asks_for_it(tmp_path: Path) -> 
     said = {"exploration": "deterministic", "example": EXAMPLE}
     certificate = rw.verify(folder, against=made, **said).raise_if_failed()
     assert rw.verify(folder, against=describe(made, **said)).passed
-    assert [check.name for check in certificate.checks] == ["replay", "batch", "reset", "live"]
+    assert [check.name for check in certificate.checks] == [
+        "replay",
+        "batch",
+        "reset",
+        "fresh steps",
+    ]
     other = gaussian(D.Normal)
     assert not rw.verify(folder, against=describe(other, example=EXAMPLE)).passed
 
