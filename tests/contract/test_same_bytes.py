@@ -12,7 +12,6 @@ import pytest
 
 import roadworthy as rw
 from tests.conftest import Exported
-from tests.facts import give_gradients
 from tests.policies import CASES
 from tests.tiers import representative
 
@@ -46,8 +45,7 @@ def test_export_of_another_process_is_the_same_bytes(
     export_once: Callable[..., Exported], tmp_path: Path
 ) -> None:
     script = (
-        "import roadworthy as rw; from tests.facts import give_gradients
-from tests.policies import CASES\n"
+        "import roadworthy as rw; from tests.policies import CASES\n"
         "for name in ('lstm', 'odd_names', 'dict_outputs'): rw.export(CASES[name].make(), name)\n"
         "rw.export(CASES['lstm'].make(), 'torch', targets=['torch_export'])"
     )
@@ -63,7 +61,5 @@ from tests.policies import CASES\n"
 def test_second_torch_export_is_the_same_bytes(
     export_once: Callable[..., Exported], tmp_path: Path, name: str
 ) -> None:
-    source = CASES[name].make()
-    give_gradients(source.module)  # as the shared one: torch.export writes down what is trained
-    rw.export(source, tmp_path / "again", targets=["torch_export"])
+    rw.export(CASES[name].make(), tmp_path / "again", targets=["torch_export"])
     assert contents(export_once(name, "torch_export").folder) == contents(tmp_path / "again")
