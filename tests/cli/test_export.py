@@ -51,7 +51,7 @@ def test_export_takes_memory_and_outputs_and_prints_json(workshop: Path) -> None
         (["my_policy.py:actor", "--input", "obs=4", "--opset", "11"], "opset 11 is not supported"),
         (["my_policy.py:number", "--input", "obs=4"], "expected a torch.nn.Module, got int"),
         (["my_policy.py:Recurrent", "--input", "obs=4"], "is a class, not a trained policy"),
-        (["cartpole/policy.onnx", "--input", "obs=4"], "no adapter knows what cartpole"),
+        (["cartpole/policy.onnx", "--input", "obs=4"], "no installed adapter can read cartpole"),
         (["my_policy.py:broken"], "RuntimeError: no such checkpoint"),
         (["my_policy.py:cartpole", "--input", "obs=4"], "given twice, in the Source and beside it"),
         (["no.such.module:actor", "--input", "obs=4"], "No module named 'no'"),

@@ -46,8 +46,10 @@ def test_module_with_other_outputs_is_refused(
 
 
 def test_what_is_no_module_is_refused(export_once: ExportOnce) -> None:
-    text = verdict(export_once("mlp").folder, "actor")
-    assert text.startswith("[RW001] expected a torch.nn.Module, got str")
+    assert verdict(export_once("mlp").folder, 3).startswith(
+        "[RW001] expected a torch.nn.Module, got int"
+    )
+    assert verdict(export_once("mlp").folder, "actor").startswith("[RW001] actor does not exist")
 
 
 def test_seed_changes_what_is_drawn_and_is_recorded(export_once: ExportOnce) -> None:

@@ -140,10 +140,10 @@ def test_evaluate_says_what_it_needs(tmp_path: Path) -> None:
     actor = feedforward(env)
     export_environment_as_onnx(env, actor, tmp_path)
     blind = SessionWrapper(tmp_path, "policy.onnx")
-    with pytest.raises(UsageError, match="no actor to compare with"):
+    with pytest.raises(UsageError, match="no actor to compare the file with"):
         evaluate(env, env.context_manager(), blind, num_steps=5)
     session = SessionWrapper(tmp_path, "policy.onnx", actor=actor)
-    with pytest.raises(UsageError, match="how long"):
+    with pytest.raises(UsageError, match="the number of steps is missing"):
         evaluate(env, env.context_manager(), session)
 
 
