@@ -15,6 +15,7 @@ from tests.policies import CASES
 TOGETHER = (
     "tests/contract/test_aoti.py",
     "tests/environment/test_contract.py",
+    "tests/environment/test_evaluate.py",
     "tests/environment/test_session.py",
     "tests/test_examples.py::test_pong",
     "tests/test_examples.py::test_ppo",

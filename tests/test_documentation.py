@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from roadworthy.doctor.pages import codes
 from roadworthy.doctor.write_docs import documents
+from tests.cli.conftest import roadworthy
 from tests.tiers import by_framework
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +30,11 @@ def scripts(page: Path) -> str:
     return "\n".join(text for kind, text in blocks(page) if kind == "python")
 
 
+def refusals(page: Path) -> list[str]:
+    """The refusals that a page shows: its code must print them."""
+    return re.findall(r"```text\n(\[RW.*?)\n```", page.read_text(), re.DOTALL)
+
+
 def commands(page: Path) -> list[str]:
     lines = [line for kind, text in blocks(page) if kind == "console" for line in text.splitlines()]
     return [line.partition(" #")[0].strip() for line in lines if line.strip()]
@@ -40,25 +47,35 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) ->
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
+    assert all(text in run.stdout for text in refusals(page))
     own = [line for line in commands(page) if line.startswith("roadworthy ")]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for command in own:
-        result = subprocess.run(
-            command, shell=True, cwd=tmp_path, capture_output=True, text=True,
-            env=os.environ | {"PATH": path},
-        )  # fmt: skip
-        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+        code, said = (
+            in_shell(command, tmp_path) if page.name == "README.md" else here(command, tmp_path)
+        )
+        assert code == 0, f"{command}\n{said}"
 
 
-def test_the_readme_shows_the_refusal_that_its_code_prints(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text()
-    shown = re.findall(r"```text\n(\[RW.*?)\n```", readme, re.DOTALL)
-    run = subprocess.run(
-        [sys.executable, "-c", scripts(ROOT / "README.md")],
-        cwd=tmp_path, capture_output=True, text=True,
+def in_shell(command: str, cwd: Path) -> tuple[int, str]:
+    """Exit code and words of a command in the user's shell."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command, shell=True, cwd=cwd, capture_output=True, text=True,
+        env=os.environ | {"PATH": path},
     )  # fmt: skip
-    assert shown
-    assert all(text in run.stdout for text in shown)
+    return done.returncode, done.stdout + done.stderr
+
+
+def here(command: str, cwd: Path) -> tuple[int, str]:
+    """The same in this process: PyTorch is imported once, where a page has many commands."""
+    _, *words = shlex.split(command)
+    done = roadworthy(*words, cwd=cwd)
+    return done.code, done.out + done.err
+
+
+def test_the_readme_shows_a_refusal() -> None:
+    """That its code prints it is asked where its code runs."""
+    assert refusals(ROOT / "README.md")
 
 
 def test_every_make_command_in_the_readme_is_a_target() -> None:
