@@ -42,11 +42,13 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
+	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/verification.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 
 docs: $(READY)
 	$(BIN)/python -m roadworthy.doctor.write_docs docs
+	$(BIN)/python docs/write_api.py docs/api.md
 
 format: $(READY)
 	$(BIN)/ruff format .

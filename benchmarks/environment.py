@@ -26,6 +26,7 @@ import roadworthy as rw
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.environment import ExportableEnvironment, Input, Memory, Output
 from roadworthy.environment.capture import capture_environment
+from roadworthy.environment.source import EnvironmentSource
 from roadworthy.quiet import quiet
 from roadworthy.runtime.latency import interleaved
 from roadworthy.spec.bundle import POLICY
@@ -112,7 +113,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
 
         def ours() -> None:
-            OnnxBackend().lower(capture_environment(env, actor).program, Path(scratch))
+            OnnxBackend().lower(
+                capture_environment(EnvironmentSource(env, actor)).program, Path(scratch)
+            )
 
         bare()
         ours()

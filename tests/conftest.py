@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from torch.onnx._internal._lazy_import import onnxscript_apis
 from xdist.remote import Producer
 
 import roadworthy as rw
@@ -19,9 +18,6 @@ from tests.environment.environments import ENVIRONMENTS
 from tests.facts import differing, facts, give_gradients
 from tests.policies import CASES, Case
 from tests.sharing import ByExport, policy
-
-# Reading 500 operators from their sources takes a third of an export, and is the same each time.
-onnxscript_apis.get_torchlib_ops = functools.cache(onnxscript_apis.get_torchlib_ops)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,17 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.environment.environments import ENVIRONMENTS
 from tests.policies import CASES
 
-# Beginnings of test ids: what lies behind one of them shares something that takes seconds to make.
-TOGETHER = (
-    "tests/contract/test_aoti.py",
-    "tests/environment/test_contract.py",
-    "tests/environment/test_evaluate.py",
-    "tests/environment/test_session.py",
-    "tests/test_examples.py::test_pong",
-    "tests/test_examples.py::test_ppo",
-)
+# Beginning of a test id → what the tests behind it share, and takes seconds to make.
+TOGETHER = {
+    "tests/contract/test_aoti.py": "every target",
+    "tests/contract/test_every_target.py": "every target",
+    "tests/environment/test_contract.py": "the tutorial's contract",
+    "tests/environment/test_evaluate.py": "evaluate",
+    "tests/environment/test_session.py": "sessions",
+    "tests/envs/test_play.py": "play",
+    "tests/test_examples.py::test_pong": "pong",
+    "tests/test_examples.py::test_ppo": "ppo",
+}
 
 
 def policy(test: str) -> str | None:
@@ -33,7 +35,8 @@ def group(test: str) -> str:
         styles = [word for word in _parameters(test) if word in ENVIRONMENTS]
         if styles:
             return f"environment {styles[0]}"
-    return policy(test) or next((each for each in TOGETHER if test.startswith(each)), test)
+    shared = (name for start, name in TOGETHER.items() if test.startswith(start))
+    return policy(test) or next(shared, test)
 
 
 def _parameters(test: str) -> list[str]:

@@ -19,6 +19,8 @@ from tests.tiers import by_framework
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# What stands right behind the code that prints it.
+PRINTED = re.compile(r"^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
@@ -28,11 +30,6 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def scripts(page: Path) -> str:
     return "\n".join(text for kind, text in blocks(page) if kind == "python")
-
-
-def refusals(page: Path) -> list[str]:
-    """The refusals that a page shows: its code must print them."""
-    return re.findall(r"```text\n(\[RW.*?)\n```", page.read_text(), re.DOTALL)
 
 
 def commands(page: Path) -> list[str]:
@@ -47,7 +44,8 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) ->
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert all(text in run.stdout for text in refusals(page))
+    for shown in PRINTED.findall(page.read_text()):
+        assert shown in run.stdout, run.stdout
     own = [line for line in commands(page) if line.startswith("roadworthy ")]
     for command in own:
         code, said = (
@@ -73,9 +71,9 @@ def here(command: str, cwd: Path) -> tuple[int, str]:
     return done.code, done.out + done.err
 
 
-def test_the_readme_shows_a_refusal() -> None:
-    """That its code prints it is asked where its code runs."""
-    assert refusals(ROOT / "README.md")
+def test_refusals_and_results_are_shown_as_they_are_printed() -> None:
+    pages = [page.name for page in PAGES if PRINTED.search(page.read_text())]
+    assert {"README.md", "tutorial.md", "doctor.md", "environments.md"} <= set(pages)
 
 
 def test_every_make_command_in_the_readme_is_a_target() -> None:

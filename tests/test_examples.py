@@ -168,10 +168,16 @@ def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
     assert re.findall(r"seed (\d): return (\d+)", cartpole.rollout()) == lengths
 
 
-BENCHMARKS = ("step_latency", "start_up", "environment", "verification", "torchrl_rollouts")
-SMALL = {"torchrl_rollouts": ("--frames", "100", "--steps", "50", "--rounds", "2")}
+BENCHMARKS = (
+    "step_latency", "start_up", "environment", "export_time", "verification", "torchrl_rollouts",
+)  # fmt: skip
+SMALL = {
+    "export_time": ("--policies", "MLP 48-512-256-128-12", "--rounds", "1"),
+    "torchrl_rollouts": ("--frames", "100", "--steps", "50", "--rounds", "2"),
+}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_framework(BENCHMARKS, str))
 def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> None:
     script, out = ROOT / "benchmarks" / f"{name}.py", tmp_path / "result.json"
@@ -186,6 +192,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
     stored = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
     assert [path.stem for path in stored] == [
         "environment",
+        "export_time",
         "start_up",
         "step_latency",
         "torchrl_rollouts",

@@ -17,37 +17,43 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 BASE = {"errors", "quiet", "lines"}
-RUNNING = {*BASE, "spec", "runtime", "worlds", "verification"}
-EXPORTING = {*RUNNING, "program", "capture", "backends"}
+CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
+ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
+EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
     "quiet": set(),
     "lines": set(),
-    "spec": BASE,
+    "targets": {"errors"},
+    "spec": {*BASE, "targets"},
     "program": {*BASE, "spec"},
-    "capture": {*BASE, "spec", "program"},
-    "runtime": {*BASE, "spec"},
-    "backends": {*BASE, "spec", "program", "runtime"},
-    "worlds": {*BASE, "spec", "runtime"},
-    "verification": {*BASE, "spec", "runtime", "worlds"},
-    "doctor": EXPORTING,
-    "exporting": {*EXPORTING, "doctor", "adapters"},
-    "diagnosing": {*EXPORTING, "doctor", "exporting", "adapters"},
-    "environment": {*EXPORTING, "exporting"},
-    "adapters": {*EXPORTING, "exporting"},
+    "source": {*BASE, "spec"},
+    "capture": {*BASE, "spec", "program", "source"},
+    "runtime": {*BASE, "targets", "spec"},
+    "backends": {*BASE, "targets", "spec", "program", "runtime"},
+    "originals": {*CAPTURING, "runtime"},
+    "envs": {*BASE, "spec", "runtime"},
+    "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
+    "environment": {*CAPTURING, *ASKING},
+    "adapters": {*CAPTURING, "originals", "environment"},
+    "doctor": {*CAPTURING, "originals"},
+    "door": {*BASE, "source", "environment", "adapters"},
+    "exporting": EVERYTHING,
+    "comparing": EVERYTHING,
+    "verifying": {*ASKING, "comparing"},
+    "diagnosing": {*EVERYTHING, "exporting"},
+    "compat": {*EVERYTHING, "exporting"},
     "demo": set(),
-    "cli": {*EXPORTING, "doctor", "exporting", "diagnosing", "environment", "adapters", "demo"},
+    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo"},
     "__main__": {"cli"},
 }  # fmt: skip
-# The one door through which verification reaches the live module.
-LIVE = {
-    "verification/live.py",
-    "verification/localise.py",
-    "verification/nodes.py",
-    "verification/subjects.py",
-}
-BESIDE_TORCH = LIVE - {"verification/subjects.py"}
+# What a robot imports: it has neither PyTorch nor ONNX.
+RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying"}
+# The abstract original knows no PyTorch; its implementations do.
+CONTRACT = "originals/original.py"
+# These look into ONNX files, and are imported only where a check failed.
+READS_ONNX = {"verification/graph_values.py", "verification/first_divergence.py"}
 
 
 def name(path: Path) -> str:
@@ -94,30 +100,44 @@ def test_imports_point_downwards(path: Path) -> None:
         assert parts_of(at_import(path)) == set()
         assert not parts_of(everywhere(path)) & {"cli", "demo"}
         return
-    allowed = MAY_IMPORT[part(path)] | {part(path)}
-    if name(path) in LIVE:
-        allowed = {*allowed, "capture"}
-    assert parts_of(everywhere(path)) <= allowed
+    assert parts_of(everywhere(path)) <= MAY_IMPORT[part(path)] | {part(path)}
 
 
 def test_every_part_has_its_place() -> None:
     assert {part(path) for path in MODULES} - {"__init__"} <= set(MAY_IMPORT)
 
 
-def test_verification_reaches_the_live_module_only_when_asked() -> None:
-    checks = [path for path in MODULES if part(path) == "verification"]
-    reaching = [path for path in checks if "capture" in parts_of(at_import(path))]
-    assert {name(path) for path in reaching} == BESIDE_TORCH
-    doors = {f"roadworthy.{each.removesuffix('.py').replace('/', '.')}" for each in BESIDE_TORCH}
-    others = [path for path in checks if name(path) not in BESIDE_TORCH]
-    assert not [path for path in others if doors & at_import(path)]
-
-
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if part(p) in RUNNING and name(p) not in BESIDE_TORCH], ids=name
-)
+@pytest.mark.parametrize("path", [p for p in MODULES if part(p) in RUNNING], ids=name)
 def test_running_a_policy_imports_nothing_heavy(path: Path) -> None:
+    heavy = roots_of(at_import(path)) & HEAVY
+    assert heavy == ({"onnx"} if name(path) == "verification/graph_values.py" else set())
+    known = {f"roadworthy.{each.removesuffix('.py').replace('/', '.')}" for each in READS_ONNX}
+    if name(path) not in READS_ONNX:
+        assert not known & at_import(path)
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if part(p) in RUNNING], ids=name)
+def test_verification_knows_the_original_by_its_contract_alone(path: Path) -> None:
+    asked = {each for each in everywhere(path) if each.startswith("roadworthy.originals")}
+    assert asked <= {"roadworthy.originals.original"}
+
+
+def test_the_contract_of_the_original_knows_no_pytorch() -> None:
+    path = PACKAGE / CONTRACT
     assert not roots_of(everywhere(path)) & HEAVY
+    assert parts_of(at_import(path)) <= {*BASE, "spec", "runtime"}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if part(p) == "verification"], ids=name)
+def test_verification_asks_the_original_by_its_methods(path: Path) -> None:
+    """No probing by name: all that an original can be asked stands in its contract."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    probed = [
+        ast.unparse(call.args[0])
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id in ("getattr", "hasattr")
+    ]
+    assert set(probed) <= {"self", "envs[0]"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)

@@ -13,12 +13,13 @@ import torch
 import roadworthy as rw
 
 NAMES = [
-    "About", "Argmax", "Attribute", "Bundle", "Certificate", "Clip", "Diagnosis",
-    "EpsInsideRoot", "EpsOutsideRoot", "ExportOptions", "Finding", "MultiDiscrete", "Policy",
-    "RoadworthyError", "ScaleOffset", "ScaleToBounds", "Signature", "Source", "Tanh", "World",
-    "diagnose",
-    "discover", "export",
-    "export_environment", "export_policy_as_onnx", "load", "verify",
+    "About", "Adapter", "Argmax", "Attribute", "BatchSpecialised", "Bundle", "BundleCorrupt",
+    "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
+    "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
+    "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
+    "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "ScaleOffset",
+    "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",
+    "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
 ]  # fmt: skip
 _EXPORT_SIDE = ("Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover")
 WITHOUT_TORCH = [
@@ -61,7 +62,7 @@ def test_public_name_has_a_docstring_of_its_own(name: str) -> None:
     assert not documentation.startswith(f"{name}(")
 
 
-@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "Signature"])
+@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "PolicyLike", "Signature"])
 def test_public_methods_of_a_result_are_annotated(name: str) -> None:
     for _, method in inspect.getmembers(getattr(rw, name), inspect.isfunction):
         if not method.__name__.startswith("_"):

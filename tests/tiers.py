@@ -32,7 +32,7 @@ REPRESENTATIVE_ENVIRONMENTS = (
 # What `make quick` holds of the registry, and the files and folders that it runs.
 QUICK_POLICIES = ("mlp", "lstm", "discrete")
 QUICK = (
-    "spec", "runtime", "worlds", "test_layers.py", "test_public_api.py", "contract/test_file.py",
+    "spec", "runtime", "envs", "test_layers.py", "test_public_api.py", "contract/test_file.py",
     "contract/test_verify.py",
 )  # fmt: skip
 

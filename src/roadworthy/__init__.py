@@ -13,20 +13,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roadworthy.adapters.gbc import export_policy_as_onnx as export_policy_as_onnx
-    from roadworthy.capture.source import Attribute as Attribute
-    from roadworthy.capture.source import Source as Source
+    from roadworthy.adapters import Adapter as Adapter
+    from roadworthy.compat.isaaclab import export_policy_as_onnx as export_policy_as_onnx
     from roadworthy.diagnosing import Diagnosis as Diagnosis
     from roadworthy.diagnosing import diagnose as diagnose
+    from roadworthy.door import to_source as to_source
     from roadworthy.environment.discovery import discover as discover
-    from roadworthy.environment.exporter import export_environment as export_environment
+    from roadworthy.envs.closed_loop import ClosedLoop as ClosedLoop
+    from roadworthy.envs.play import Episodes as Episodes
+    from roadworthy.envs.play import play as play
+    from roadworthy.errors import BatchSpecialised as BatchSpecialised
+    from roadworthy.errors import BundleCorrupt as BundleCorrupt
+    from roadworthy.errors import BundleError as BundleError
+    from roadworthy.errors import CertificateFailed as CertificateFailed
+    from roadworthy.errors import ExportError as ExportError
     from roadworthy.errors import Finding as Finding
+    from roadworthy.errors import MissingExtra as MissingExtra
+    from roadworthy.errors import PortMismatch as PortMismatch
     from roadworthy.errors import RoadworthyError as RoadworthyError
+    from roadworthy.errors import UsageError as UsageError
     from roadworthy.exporting import ExportOptions as ExportOptions
     from roadworthy.exporting import export as export
+    from roadworthy.exporting import export_environment as export_environment
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
+    from roadworthy.runtime.protocol import PolicyLike as PolicyLike
+    from roadworthy.runtime.protocol import PolicyWrapper as PolicyWrapper
+    from roadworthy.runtime.state import PolicyState as PolicyState
+    from roadworthy.source import Attribute as Attribute
+    from roadworthy.source import Source as Source
     from roadworthy.spec.bundle import Bundle as Bundle
+    from roadworthy.spec.certificate import Certificate as Certificate
     from roadworthy.spec.port import About as About
     from roadworthy.spec.signature import Signature as Signature
     from roadworthy.spec.transforms import Argmax as Argmax
@@ -37,49 +54,62 @@ if TYPE_CHECKING:
     from roadworthy.spec.transforms import ScaleOffset as ScaleOffset
     from roadworthy.spec.transforms import ScaleToBounds as ScaleToBounds
     from roadworthy.spec.transforms import Tanh as Tanh
-    from roadworthy.verification.certificate import Certificate as Certificate
-    from roadworthy.verification.verify import verify as verify
-    from roadworthy.worlds.world import World as World
+    from roadworthy.verifying import verify as verify
 
 __version__ = "0.1.0"
 
 # Name → where it lives. Looked up on first use, so that importing the package costs nothing.
 _HOMES = {
     "About": "roadworthy.spec.port",
+    "Adapter": "roadworthy.adapters",
     "Argmax": "roadworthy.spec.transforms",
-    "Attribute": "roadworthy.capture.source",
+    "Attribute": "roadworthy.source",
+    "BatchSpecialised": "roadworthy.errors",
     "Bundle": "roadworthy.spec.bundle",
-    "Certificate": "roadworthy.verification.certificate",
+    "BundleCorrupt": "roadworthy.errors",
+    "BundleError": "roadworthy.errors",
+    "Certificate": "roadworthy.spec.certificate",
+    "CertificateFailed": "roadworthy.errors",
     "Clip": "roadworthy.spec.transforms",
+    "ClosedLoop": "roadworthy.envs.closed_loop",
     "Diagnosis": "roadworthy.diagnosing",
+    "Episodes": "roadworthy.envs.play",
     "EpsInsideRoot": "roadworthy.spec.transforms",
     "EpsOutsideRoot": "roadworthy.spec.transforms",
+    "ExportError": "roadworthy.errors",
     "ExportOptions": "roadworthy.exporting",
     "Finding": "roadworthy.errors",
+    "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",
+    "PolicyLike": "roadworthy.runtime.protocol",
+    "PolicyState": "roadworthy.runtime.state",
+    "PolicyWrapper": "roadworthy.runtime.protocol",
+    "PortMismatch": "roadworthy.errors",
     "RoadworthyError": "roadworthy.errors",
     "ScaleOffset": "roadworthy.spec.transforms",
     "ScaleToBounds": "roadworthy.spec.transforms",
     "Signature": "roadworthy.spec.signature",
-    "Source": "roadworthy.capture.source",
+    "Source": "roadworthy.source",
     "Tanh": "roadworthy.spec.transforms",
-    "World": "roadworthy.worlds.world",
+    "UsageError": "roadworthy.errors",
     "diagnose": "roadworthy.diagnosing",
     "discover": "roadworthy.environment.discovery",
     "export": "roadworthy.exporting",
-    "export_environment": "roadworthy.environment.exporter",
-    "export_policy_as_onnx": "roadworthy.adapters.gbc",
+    "export_environment": "roadworthy.exporting",
+    "export_policy_as_onnx": "roadworthy.compat.isaaclab",
     "load": "roadworthy.runtime.load",
-    "verify": "roadworthy.verification.verify",
+    "play": "roadworthy.envs.play",
+    "to_source": "roadworthy.door",
+    "verify": "roadworthy.verifying",
 }
 # These live on the far side of PyTorch; without it, say what to install.
 _EXPORT_SIDE = (
-    "roadworthy.exporting",
-    "roadworthy.capture",
-    "roadworthy.adapters",
-    "roadworthy.environment",
+    "roadworthy.compat",
     "roadworthy.diagnosing",
+    "roadworthy.environment",
+    "roadworthy.exporting",
+    "roadworthy.source",
 )
 
 __all__ = ["__version__", *_HOMES]

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from roadworthy.adapters import name_of
-from roadworthy.capture.borrowed import borrowed
-from roadworthy.capture.record import ModuleSubject
-from roadworthy.capture.source import Source
-from roadworthy.capture.study import Study
+from roadworthy.adapters import adapter_for
+from roadworthy.capture.analysis import ModuleAnalysis
+from roadworthy.capture.export_mode import export_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
-from roadworthy.doctor.checks.normalizers import not_applied, retold
+from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
 from roadworthy.doctor.merging import merged
 from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient, network
+from roadworthy.door import to_source
+from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import ExportError, Finding, RoadworthyError
-from roadworthy.exporting import ExportOptions, captured, described, write_bundle
+from roadworthy.exporting import ExportOptions, ExportPlan, captured, write_bundle
+from roadworthy.program import Program
+from roadworthy.source import Source
+from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
+
+if TYPE_CHECKING:
+    from roadworthy.adapters import Described
 
 _TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled for you):"}
 
@@ -31,9 +37,11 @@ _TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled f
 class Diagnosis:
     """What was found, the most important first; printed, it fits on a screen.
 
-    error    the export is refused, or would be wrong
-    warning  likely wrong; a person must look
-    note     handled for you
+    An error means that the export is refused, or would be wrong; a warning, that it is likely wrong
+    and a person must look; a note, that something was handled for you.
+
+    subject   the class that was looked at
+    exported  whether a trial export passed
     """
 
     subject: str
@@ -42,10 +50,12 @@ class Diagnosis:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
+        """The findings that stand in the way of an export."""
         return tuple(each for each in self.findings if each.severity == "error")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
+        """The findings that a person must judge."""
         return tuple(each for each in self.findings if each.severity == "warning")
 
     @property
@@ -68,6 +78,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
+        """The outcome in a few words."""
         if self.errors:
             return f"not ready, {len(self.errors)} to correct"
         trial = "a trial export passed" if self.exported else "nothing was run"
@@ -82,6 +93,11 @@ def diagnose(
     normalizer: Any = None,
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
+    about: Mapping[str, About] | None = None,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    batch: int | None = None,
+    period_s: float | None = None,
+    fix: bool = False,
     options: ExportOptions | None = None,
     **framework: Any,
 ) -> Diagnosis:
@@ -90,36 +106,60 @@ def diagnose(
     The code is read, the policy is run, and an export is tried in a temporary folder. Bad
     policies raise nothing here. Without an example only the code is read.
     """
+    plan = ExportPlan(fix=fix, options=options or ExportOptions())
+    keywords = {
+        "example": example, "memory": memory, "normalizer": normalizer, "outputs": outputs,
+        "action": action, "about": about, "dynamic": dynamic, "batch": batch, "period_s": period_s,
+        **framework,
+    }  # fmt: skip
     subject = source.module if isinstance(source, Source) else source
     module = network(subject)
     if module is None:
-        what = f"expected a torch.nn.Module, got {type(subject).__name__}"
-        hint = "pass the module that acts, such as runner.alg.policy"
-        return _diagnosis(subject, [Finding(code="RW001", what=what, hint=hint)], exported=False)
+        return _diagnosed_without_module(source, keywords, plan)
     patient = Patient(subject, module, owners=owners(module))
-    given = {
-        "example": example, "memory": memory, "normalizer": normalizer,
-        "outputs": outputs, "action": action,
-    }  # fmt: skip
-    unclear = example is None and not isinstance(source, Source) and name_of(module) is None
+    unclear = example is None and not isinstance(source, Source) and adapter_for(module) is None
+    if unclear:
+        seen = findings(patient, (*LOOKING, not_applied, example_lacking))
+        return _diagnosis(subject, merged((), relabel_learning(patient, seen)), exported=False)
     try:
-        said = None if unclear else described(
-            source if isinstance(source, Source) else module, given, framework
-        )  # fmt: skip
+        described = to_source(source if isinstance(source, Source) else module, **keywords)
     except RoadworthyError as error:
         found = merged(error.findings, findings(patient, LOOKING))
         return _diagnosis(subject, found, exported=False)
-    if said is None:
-        seen = findings(patient, (*LOOKING, not_applied, example_lacking))
-        return _diagnosis(subject, merged((), retold(patient, seen)), exported=False)
-    patient = dataclasses.replace(patient, source=said)
-    suspected = retold(patient, findings(patient, LOOKING))
-    ran = _ran(patient, said)
-    failure, shown = _tried(patient, said, options or ExportOptions())
+    assert isinstance(described, Source)  # a module never becomes an environment
+    return _diagnosed(dataclasses.replace(patient, source=described), described, plan)
+
+
+def _diagnosed(patient: Patient, source: Source, plan: ExportPlan) -> Diagnosis:
+    """What reading, running and a trial export of a described module show."""
+    subject = patient.subject
+    suspected = relabel_learning(patient, findings(patient, LOOKING))
+    ran = _ran(patient, source)
+    failure, shown = _tried(patient, source, plan)
     if failure is None:
         return _diagnosis(subject, merged([*ran, *shown], _not_disproved(suspected)), exported=True)
-    confirmed = [*retold(patient, failure), *ran, *shown]
+    confirmed = [*relabel_learning(patient, failure), *ran, *shown]
     return _diagnosis(subject, merged(confirmed, suspected), exported=False)
+
+
+def _diagnosed_without_module(
+    source: Any, keywords: Mapping[str, Any], plan: ExportPlan
+) -> Diagnosis:
+    """What a trial export shows of a thing that is no module: an environment, a checkpoint."""
+    known = isinstance(source, (EnvironmentSource, str, Path)) or adapter_for(source) is not None
+    if not known:
+        what = f"expected a torch.nn.Module, got {type(source).__name__}"
+        hint = "pass the module that acts, such as runner.alg.policy"
+        return _diagnosis(source, [Finding(code="RW001", what=what, hint=hint)], exported=False)
+    try:
+        described = to_source(source, **keywords)
+    except RoadworthyError as error:
+        return _diagnosis(source, error.findings, exported=False)
+    if isinstance(described, Source):
+        module = described.module
+        return _diagnosed(Patient(source, module, described), described, plan)
+    failure = _trial(described, plan)
+    return _diagnosis(described.env, failure or (), exported=failure is None)
 
 
 def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
@@ -130,7 +170,7 @@ def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
     """
     for finding in suspected:
         if finding.code == "RW112":
-            what = "forward writes it; in the steps that were compared no output depended on it"
+            what = "forward writes it, but no output depended on it in the steps that were compared"
             yield dataclasses.replace(finding, what=what, severity="note")
         elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
             yield finding
@@ -143,29 +183,39 @@ def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> 
 def _ran(patient: Patient, source: Source) -> list[Finding]:
     """What running the policy shows; nothing where it does not run, which the trial will say."""
     try:
-        with borrowed(source):
-            study = Study(source)
-            return findings(dataclasses.replace(patient, study=study), RUNNING)
+        with export_mode(source):
+            analysis = ModuleAnalysis(source)
+            return findings(dataclasses.replace(patient, analysis=analysis), RUNNING)
     except Exception:  # whatever it was, the trial meets it too
         return findings(patient, (not_applied,))
 
 
 def _tried(
-    patient: Patient, source: Source, options: ExportOptions
+    patient: Patient, source: Source, plan: ExportPlan
 ) -> tuple[Sequence[Finding] | None, list[Finding]]:
     """Why a trial export failed, or None; and what its graph shows."""
     shown: list[Finding] = []
+
+    def look(program: Program) -> None:
+        shown.extend(program.fixes)
+        shown.extend(findings(dataclasses.replace(patient, program=program), CAPTURED))
+
+    return _trial(source, plan, look), shown
+
+
+def _trial(
+    source: Described, plan: ExportPlan, look: Callable[[Program], None] = lambda program: None
+) -> Sequence[Finding] | None:
+    """Why an export in a temporary folder failed, or None; `look` sees the captured program."""
     try:
-        program, original = captured(source, options)
-        shown = [
-            *program.fixes,
-            *findings(dataclasses.replace(patient, program=program), CAPTURED),
-        ]
+        program, original = captured(source, plan)
+        look(program)
         with tempfile.TemporaryDirectory() as folder:
-            write_bundle(program, ModuleSubject(original), Path(folder) / "trial", options)
+            write_bundle(program, original, Path(folder) / "trial", plan)
     except RoadworthyError as error:
-        return error.findings, shown
+        return error.findings
     except Exception as error:  # what an object of a user's can do, it will do
-        what = f"the trial export broke off: {type(error).__name__}: {error}"
-        return [Finding(code=ExportError.code, where=patient.name, what=what)], shown
-    return None, shown
+        what = f"the trial export raised {type(error).__name__}: {error}"
+        hint = "call rw.export with the same arguments to see the traceback"
+        return [Finding(code=ExportError.code, what=what, hint=hint)]
+    return None

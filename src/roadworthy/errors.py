@@ -24,7 +24,13 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong: what, where, and what to do about it."""
+    """One thing that is wrong: what, where, and what to do about it.
+
+    code      RW and three digits; `roadworthy explain CODE` prints its page
+    where     the port, the attribute, or the file and line of the user's code
+    hint      the next step, often the very code to write
+    severity  "error", "warning" or "note"
+    """
 
     code: str
     what: str
@@ -56,41 +62,57 @@ class RoadworthyError(Exception):
         self.findings: tuple[Finding, ...] = tuple(findings) or (own,)
         super().__init__("\n".join(str(finding) for finding in self.findings))
 
-    def retell(self, findings: Sequence[Finding]) -> None:
-        """Say the same with other findings: those of a closer look."""
+    def replace_findings(self, findings: Sequence[Finding]) -> None:
+        """Changes what the error says: the findings of a closer look take the place of its own."""
         self.findings = tuple(findings)
         self.args = ("\n".join(str(finding) for finding in self.findings),)
 
 
 class UsageError(RoadworthyError):
+    """The call itself is wrong: an argument, a name."""
+
     code = "RW001"
 
 
 class PortMismatch(UsageError):
+    """A value does not fit the port that it was given to."""
+
     code = "RW010"
 
 
 class MissingExtra(RoadworthyError):
+    """An optional dependency is not installed; the hint is the `pip install`."""
+
     code = "RW002"
 
 
 class ExportError(RoadworthyError):
+    """The source cannot become an artifact that behaves like it."""
+
     code = "RW100"
 
 
 class BatchSpecialised(ExportError):
+    """The graph works for one batch size only."""
+
     code = "RW101"
 
 
 class BundleError(RoadworthyError):
+    """A bundle cannot be read or written."""
+
     code = "RW200"
 
 
 class BundleCorrupt(BundleError):
+    """A file is not the one that was certified."""
+
     code = "RW201"
 
 
 class CertificateFailed(RoadworthyError):
+    """The artifact does not behave like the original."""
+
     code = "RW300"
 
 

@@ -2,82 +2,106 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from roadworthy import adapters, backends
-from roadworthy.backends import Backend
+from roadworthy import backends
+from roadworthy import targets as target_table
+from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
-from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
-from roadworthy.capture.record import ModuleSubject, Subject, record
-from roadworthy.capture.source import Source
-from roadworthy.doctor.opinion import refuse_forgotten_normalizer, second_opinion
+from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
+from roadworthy.door import to_source
+from roadworthy.environment.capture import capture_environment
+from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import CertificateFailed, ExportError, UsageError
+from roadworthy.originals.module import original_of
+from roadworthy.originals.original import Original
 from roadworthy.program import Program
+from roadworthy.source import Source
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
 from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.port import About
 from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
-from roadworthy.verification.certificate import Certificate
 from roadworthy.verification.examine import examine
 
-_STAGES = {
-    "onnx": "writing ONNX",
-    "torch_export": "writing torch.export",
-    "aoti": "compiling with g++ (takes tens of seconds)",
-}
+if TYPE_CHECKING:
+    from roadworthy.adapters import Described
+
+Table = Mapping[Any, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
     """How the artifact is written: nothing here changes what the policy does.
 
-    translations    operator → a function in onnxscript that writes it as ONNX
-    decompositions  operator → a function in torch operators that computes the same
-    fix             repair what is safe to repair, in a copy of the module
+    opset, ir_version  of the ONNX file
+    seed               of the recorded and compared steps
+    allow_uncertified  keep a bundle that failed; the waiver is recorded in its manifest
+    progress           called with each stage of the work, in words
     """
 
-    targets: Sequence[str] = ("onnx",)
     opset: int = 20
     ir_version: int = 10
     seed: int = 0
     allow_uncertified: bool = False
     progress: Callable[[str], None] | None = None
-    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
-    decompositions: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
-    fix: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"seed must be 0 or more, got {self.seed}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportPlan:
+    """All that was asked for: the targets, the user's own operators, repairs, and the options."""
+
+    targets: Sequence[str] = (target_table.DEFAULT,)
+    translations: Table = field(default_factory=dict)
+    decompositions: Table = field(default_factory=dict)
+    fix: bool = False
+    options: ExportOptions = ExportOptions()
+
+    def __post_init__(self) -> None:
         refuse_bad_tables(self.translations, self.decompositions)
         # Each once, in the order of the registry: the order in which they are said means nothing.
         wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
         for name in wanted:
-            backends.refuse_unknown(name)
+            target_table.get(name)
         if not wanted:
-            raise UsageError("no target", hint=f"targets=[{backends.names()[0]!r}]")
+            raise UsageError("targets is empty", hint=f"targets=[{target_table.DEFAULT!r}]")
         object.__setattr__(
-            self, "targets", tuple(name for name in backends.names() if name in wanted)
+            self, "targets", tuple(name for name in target_table.names() if name in wanted)
         )
+
+    @property
+    def settings(self) -> Settings:
+        """What of this concerns the backends."""
+        return Settings(
+            opset=self.options.opset,
+            ir_version=self.options.ir_version,
+            translations=self.translations,
+        )
+
+    def say(self, stage: str) -> None:
+        if self.options.progress is not None:
+            self.options.progress(stage)
 
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
-        if target == "onnx":
-            return OnnxBackend(
-                opset=self.opset, ir_version=self.ir_version, translations=self.translations
-            )
-        return backends.get(target)()
+        return backends.get(target).configured(self.settings)
 
 
 def export(
@@ -89,131 +113,127 @@ def export(
     normalizer: Any = None,
     outputs: Sequence[str | None] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
-    targets: Sequence[str] | None = None,
-    options: ExportOptions | None = None,
-    translations: Mapping[Any, Callable[..., Any]] | None = None,
-    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    about: Mapping[str, About] | None = None,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    batch: int | None = None,
+    period_s: float | None = None,
+    targets: Sequence[str] = (target_table.DEFAULT,),
+    translations: Table | None = None,
+    decompositions: Table | None = None,
     fix: bool = False,
+    options: ExportOptions | None = None,
     **framework: Any,
 ) -> Bundle:
-    """The certified bundle in `folder`, made from a module (or a `Source`, which says more).
+    """The certified bundle in `folder`, made from whatever `rw.to_source` understands.
 
-    Policies of a known framework bring their own keywords (`exploration=` for TorchRL). `targets`
-    are the forms that it takes: onnx, torch_export, aoti. Nothing is left behind unless each of
-    them passed every check against the live module, or `options.allow_uncertified` waives that;
-    the waiver is recorded in the manifest.
+    The keywords up to `period_s` are those of `rw.Source`, which says what each means. Policies of
+    a known framework bring their own (`exploration=` for TorchRL). `targets` are the forms that it
+    takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
+    every check against the live original, or `options.allow_uncertified` waives that; the waiver
+    is recorded in the manifest.
+
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
     is listed in the manifest, and the certificate compares with the module as it was.
     """
-    options = with_targets(options, targets)
-    if translations is not None:
-        options = replace(options, translations=translations)
-    if decompositions is not None:
-        options = replace(options, decompositions=decompositions)
-    if fix:
-        options = replace(options, fix=True)
+    plan = ExportPlan(
+        targets=targets, translations=translations or {}, decompositions=decompositions or {},
+        fix=fix, options=options or ExportOptions(),
+    )  # fmt: skip
     sealing.refuse_foreign(Path(folder))
-    given = {
-        "example": example, "memory": memory, "normalizer": normalizer,
-        "outputs": outputs, "action": action,
-    }  # fmt: skip
-    return export_source(described(source, given, framework), folder, options)
+    described = to_source(
+        source, example=example, memory=memory, normalizer=normalizer, outputs=outputs,
+        action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s, **framework,
+    )  # fmt: skip
+    return export_source(described, folder, plan)
 
 
-def described(source: Any, given: Mapping[str, Any], framework: Mapping[str, Any]) -> Source:
-    """What is to be exported, as a `Source`: by its framework's adapter, or as a plain module."""
-    if isinstance(source, Source):
-        if framework or any(value is not None and value != () for value in given.values()):
-            raise UsageError("a Source already says this", hint="put every option into the Source")
-        return source
-    describe = adapters.describer(source) or _plain
-    adapters.refuse_unknown(source, describe, framework, given)
-    return describe(source, **given, **framework)
+def export_environment(
+    env: ExportableEnvironment,
+    actor: torch.nn.Module,
+    folder: str | os.PathLike[str],
+    *,
+    auto: bool = False,
+    targets: Sequence[str] = (target_table.DEFAULT,),
+    options: ExportOptions | None = None,
+) -> Bundle:
+    """The certified bundle of a whole environment: raw state in, commands out.
+
+    One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
+    registers what was forgotten instead of refusing. `targets` are the forms that it takes:
+    onnx, torch_export, aoti.
+    """
+    return export(env, folder, actor=actor, auto=auto, targets=targets, options=options)
 
 
-def captured(source: Source, options: ExportOptions) -> tuple[Program, Source]:
-    """The program, and the source that it is compared with; repaired where that is asked for."""
-    if not options.fix:
-        return capture(source), source
-    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
-
-    return captured_with_fixes(source, seed=options.seed)
-
-
-def _plain(
-    module: Any, *, example: Any, memory: Any, normalizer: Any, outputs: Any, action: Any
-) -> Source:
-    """The source of a module that belongs to no framework."""
-    if example is None:
-        raise UsageError(
-            "an export needs an example of every input",
-            hint="example={'obs': torch.zeros(1, 48)}, batch axis first",
-        )
-    return Source(
-        module,
-        example=example,
-        memory=memory or {},
-        normalizer=normalizer,
-        outputs=outputs,
-        action=action,
-    )
-
-
-def with_targets(options: ExportOptions | None, targets: Sequence[str] | None) -> ExportOptions:
-    """The options, for the given targets if there are any."""
-    options = options or ExportOptions()
-    return dataclasses.replace(options, targets=targets) if targets is not None else options
-
-
-def export_source(source: Source, folder: str | os.PathLike[str], options: ExportOptions) -> Bundle:
+def export_source(
+    source: Described, folder: str | os.PathLike[str], plan: ExportPlan | None = None
+) -> Bundle:
     """The certified bundle of a source."""
-    say = options.progress or (lambda stage: None)
-    refuse_forgotten_normalizer(source)
-    say("capturing the module")
+    plan = plan or ExportPlan()
+    if isinstance(source, Source):
+        refuse_forgotten_normalizer(source)
     try:
-        program, original = captured(source, options)
+        program, original = captured(source, plan)
         for note in program.fixes:
-            say(f"fixed {note.where}: {note.what}")
-        return write_bundle(program, ModuleSubject(original), folder, options)
+            plan.say(f"fixed {note.where}: {note.what}")
+        return write_bundle(program, original, folder, plan)
     except (ExportError, CertificateFailed) as error:
-        second_opinion(error, source)
-        if isinstance(error, CertificateFailed) and source.rewritten:
-            caveats = source.rewritten.caveats
-            raise CertificateFailed(findings=[*error.findings, *caveats]) from error
+        if isinstance(source, Source):
+            add_static_findings(error, source)
         raise
 
 
+def captured(source: Described, plan: ExportPlan) -> tuple[Program, Original]:
+    """The program, and what it is compared with; repaired where that is asked for."""
+    if isinstance(source, EnvironmentSource):
+        plan.say("capturing the environment")
+        environment = capture_environment(source)
+        return environment.program, environment
+    plan.say("capturing the module")
+    if not plan.fix:
+        return capture(source), original_of(source)
+    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
+
+    program, compared = captured_with_fixes(source, seed=plan.options.seed)
+    return program, original_of(compared)
+
+
 def write_bundle(
-    program: Program,
-    subject: Subject,
-    folder: str | os.PathLike[str],
-    options: ExportOptions,
+    program: Program, original: Original, folder: str | os.PathLike[str], plan: ExportPlan
 ) -> Bundle:
     """The certified bundle of a program, compared with what it was captured from."""
-    say = options.progress or (lambda stage: None)
-    target = Path(folder)
-    program = decomposed(program, options.decompositions)
-    lowering = {name: options.backend(name) for name in options.targets}
+    target, options = Path(folder), plan.options
+    program = decomposed(program, plan.decompositions)
+    lowering = {name: plan.backend(name) for name in plan.targets}
     with sealing.new_bundle(target) as partial:
         files = {}
         for name, backend in lowering.items():
-            say(_STAGES[name])
-            files[name] = backend.lower(program, partial)[0].name
-        say("recording the original")
-        trace = record(subject, program.signature, seed=options.seed)
+            plan.say(target_table.get(name).stage)
+            written = backend.lower(program, partial)
+            files[name] = [path.relative_to(partial).as_posix() for path in written]
+        plan.say("recording the original")
+        trace = original.record(program.signature, seed=options.seed)
         _refuse_never_finite(trace)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
-        described = manifest(program, files, options)
+        described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
-        certificate = _certify(partial, subject, options)
+        certificate = _certify(partial, original, options)
         if not certificate.passed:
             if not options.allow_uncertified:
-                certificate.raise_if_failed()
+                _raise_failed(certificate, original)
             waived = described | {"waivers": ["uncertified"]}
             sealing.write_json(partial / bundles.MANIFEST, waived)
         sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
     return Bundle.open(target)
+
+
+def _raise_failed(certificate: Certificate, original: Original) -> None:
+    try:
+        certificate.raise_if_failed()
+    except CertificateFailed as error:
+        error.replace_findings([*error.findings, *original.caveats()])
+        raise
 
 
 def _refuse_never_finite(trace: Trace) -> None:
@@ -225,26 +245,30 @@ def _refuse_never_finite(trace: Trace) -> None:
     ]
     if broken:
         raise ExportError(
-            f"the original never gives a finite value for {', '.join(broken)}",
+            f"the original gives only NaN or infinity for {', '.join(broken)}",
             code="RW115",
-            hint="look at the weights: a training that diverged leaves NaN",
+            hint="look at the weights, and export an earlier checkpoint: a training that diverged "
+            "leaves NaN",
         )
 
 
-def manifest(program: Program, files: Mapping[str, str], options: ExportOptions) -> dict[str, Any]:
+def manifest(
+    program: Program, files: Mapping[str, Sequence[str]], plan: ExportPlan
+) -> dict[str, Any]:
     """Everything about the bundle that is not weights: no clock, no path."""
+    options = plan.options
     onnx = {"opset": options.opset, "ir_version": options.ir_version} if "onnx" in files else {}
     return {
         "format": bundles.FORMAT,
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
-        "targets": dict(files),
+        "targets": {name: list(written) for name, written in files.items()},
         **onnx,
         "waivers": [],
         "fixes": [asdict(fix) for fix in program.fixes],
-        "translations": named(options.translations),
-        "decompositions": named(options.decompositions),
+        "translations": named(plan.translations),
+        "decompositions": named(plan.decompositions),
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),
@@ -253,9 +277,9 @@ def manifest(program: Program, files: Mapping[str, str], options: ExportOptions)
     }
 
 
-def _certify(partial: Path, subject: Subject, options: ExportOptions) -> Certificate:
+def _certify(partial: Path, original: Original, options: ExportOptions) -> Certificate:
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
     return examine(
-        unsealed, against=subject, seed=options.seed, progress=options.progress, trust=True
+        unsealed, original=original, seed=options.seed, progress=options.progress, trust=True
     )

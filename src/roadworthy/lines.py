@@ -8,13 +8,17 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 _OWN = Path(__file__).resolve().parent
-_LIBRARIES = ("torch", "numpy", "onnx", "onnxscript")
+# What Python and this package are made of: nobody's own object.
+MACHINERY = ("builtins", "types", "importlib", "_frozen_importlib", "roadworthy")
+# Packages whose code is not the author's to change, whatever they install.
+LIBRARIES = ("torch", "tensordict", "torchrl", "numpy", "onnx", "onnxscript", "gymnasium")
 _PLACE = re.compile(r"([^:]+):(\d+) \((.*)\)")
 _QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 
@@ -72,7 +76,7 @@ def place_of(where: str) -> tuple[str, int] | None:
 
 
 def is_authors(place: Path) -> bool:
-    """Whether a file is neither ours, nor PyTorch's, nor Python's own."""
+    """Whether a file is neither ours, nor a library's, nor Python's own."""
     parents = place.parents
     if _OWN in parents or any(root in parents for root in _library_roots()):
         return False
@@ -96,7 +100,23 @@ def _file(kind: type | FunctionType) -> Path | None:
     return place if is_authors(place) and place.is_file() else None
 
 
+def is_machinery(kind: type) -> bool:
+    """Whether a class is Python's own, or ours."""
+    return kind.__module__.partition(".")[0] in MACHINERY
+
+
+def is_authors_class(kind: type) -> bool:
+    """Whether a class is neither ours, nor a library's, nor Python's own."""
+    return not is_machinery(kind) and kind.__module__.partition(".")[0] not in LIBRARIES
+
+
 @cache
 def _library_roots() -> tuple[Path, ...]:
-    specs = [importlib.util.find_spec(name) for name in _LIBRARIES]
-    return tuple(Path(each.origin).resolve().parent for each in specs if each and each.origin)
+    found = []
+    for name in LIBRARIES:
+        # A package that is half there, or that somebody hides, is as good as not installed.
+        with suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.origin is not None:
+                found.append(Path(spec.origin).resolve().parent)
+    return tuple(found)

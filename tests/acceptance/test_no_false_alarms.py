@@ -36,4 +36,4 @@ def test_a_policy_that_always_chooses_the_same_is_remarked(tmp_path: Path) -> No
     rw.export(actor, tmp_path / "b", example={"input": torch.zeros(1, 4)}, action=rw.Argmax())
     (warning,) = rw.verify(tmp_path / "b").raise_if_failed().findings
     assert (warning.code, warning.where, warning.severity) == ("RW325", "actions", "warning")
-    assert warning.what.startswith("the original made the same choice in all 256 recorded steps")
+    assert warning.what.startswith("the original chose the same action in all 256 recorded steps")

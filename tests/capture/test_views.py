@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from roadworthy.capture.views import Window, look, readable
+from roadworthy.capture.substitution.views import Window, look, readable
 
 TRIALS = 300
 

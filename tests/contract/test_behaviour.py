@@ -152,7 +152,7 @@ def test_reset_policy_is_a_fresh_one_bit_for_bit(exported: Exported) -> None:
 
 def test_bundle_verifies_alone_with_any_seed(exported: Exported) -> None:
     certificate = rw.verify(exported.folder, seed=17).raise_if_failed()
-    assert "live" not in [check.name for check in certificate.checks]
+    assert "fresh steps" not in [check.name for check in certificate.checks]
     assert certificate.steps > 256
 
 
@@ -160,7 +160,7 @@ def test_bundle_verifies_against_an_equal_module(exported: Exported) -> None:
     source = exported.case.make()
     own = source.normalizer if isinstance(source.normalizer, torch.nn.Module) else None
     certificate = rw.verify(exported.folder, against=source.module, normalizer=own, seed=3)
-    assert "live" in [check.name for check in certificate.raise_if_failed().checks]
+    assert "fresh steps" in [check.name for check in certificate.raise_if_failed().checks]
 
 
 def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None:
@@ -168,8 +168,8 @@ def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None
     with pytest.raises(rw.RoadworthyError) as caught:
         rw.verify(folder, against=module_of("normalized_by_module"))
     assert str(caught.value) == (
-        "[RW001] the bundle was exported with a normaliser module for 'obs'"
-        "\n  → pass it again: verify(…, normalizer={'obs': module})"
+        "[RW001] the bundle was exported with a normaliser module for 'obs'\n  → pass it "
+        "again: rw.verify(…, normalizer={'obs': module})"
     )
 
 
@@ -197,7 +197,7 @@ def test_one_other_weight_fails_with_port_and_step(
         with torch.no_grad():
             module.mean.weight[0, 0] += 1e-2
     certificate = rw.verify(exported.folder, against=module)
-    assert [check.name for check in certificate.checks if not check.passed] == ["live"]
+    assert [check.name for check in certificate.checks if not check.passed] == ["fresh steps"]
     pattern = rf"\[RW300\] live: {port}\[\d\]\[\d\] at step \d+: expected \S+, got \S+ \(off by "
     with pytest.raises(CertificateFailed, match=pattern):
         certificate.raise_if_failed()

@@ -34,7 +34,7 @@ def test_module_with_another_number_of_actions_fails(export_once: ExportOnce) ->
 
 def test_module_without_the_memory_is_refused(export_once: ExportOnce) -> None:
     text = verdict(export_once("lstm").folder, CASES["mlp"].make().module)
-    assert text.startswith("[RW001] Mlp: memory 'h' is no argument of forward(obs)")
+    assert text.startswith("[RW001] Mlp: memory 'h' is not an argument of forward(obs)")
 
 
 @pytest.mark.parametrize(("name", "other"), [("dict_outputs", "mlp"), ("mlp", "dict_outputs")])

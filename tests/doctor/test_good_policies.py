@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.capture.borrowed import borrowed
+from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.capture import capture
-from roadworthy.capture.study import Study
+from roadworthy.capture.export_mode import export_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient
@@ -26,8 +26,8 @@ def test_no_check_finds_more_than_a_note_in_a_good_policy(name: str) -> None:
     source = CASES[name].make()
     patient = Patient(source.module, source.module, source, owners(source.module))
     found = findings(patient, LOOKING)
-    with borrowed(source):
-        found += findings(dataclasses.replace(patient, study=Study(source)), RUNNING)
+    with export_mode(source):
+        found += findings(dataclasses.replace(patient, analysis=ModuleAnalysis(source)), RUNNING)
     found += findings(dataclasses.replace(patient, program=capture(source)), CAPTURED)
     assert [each for each in found if each.severity != "note"] == []
     assert {each.code for each in found} <= {"RW160", "RW165"}

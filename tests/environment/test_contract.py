@@ -11,13 +11,8 @@ import onnxruntime
 import pytest
 import torch
 
-from roadworthy.environment import (
-    Group,
-    Input,
-    Memory,
-    Output,
-    export_environment_as_onnx,
-)
+from roadworthy.compat.exploy import export_environment_as_onnx
+from roadworthy.environment import Group, Input, Memory, Output
 from tests.environment.test_tutorial import (
     Actor,
     DataSource,

@@ -8,13 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from roadworthy.environment import (
-    ExportableEnvironment,
-    Memory,
-    SessionWrapper,
-    evaluate,
-    export_environment_as_onnx,
-)
+from roadworthy.compat.exploy import SessionWrapper, evaluate, export_environment_as_onnx
+from roadworthy.environment import ExportableEnvironment, Memory
 from roadworthy.errors import UsageError
 from tests.environment.robot import feedforward
 from tests.environment.robots import Pd, PdFourTicks

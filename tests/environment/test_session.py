@@ -10,12 +10,9 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.environment import (
-    SessionWrapper,
-    add_actor_memory,
-    export_environment,
-    export_environment_as_onnx,
-)
+from roadworthy import export_environment
+from roadworthy.compat.exploy import SessionWrapper, export_environment_as_onnx
+from roadworthy.environment import add_actor_memory
 from roadworthy.errors import BundleError, PortMismatch, UsageError
 from tests.environment.environments import ENVIRONMENTS
 from tests.environment.test_contract import feeds, tutorial

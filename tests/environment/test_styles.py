@@ -10,12 +10,8 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.environment import (
-    SessionWrapper,
-    evaluate,
-    export_environment,
-    export_environment_as_onnx,
-)
+from roadworthy import export_environment
+from roadworthy.compat.exploy import SessionWrapper, evaluate, export_environment_as_onnx
 from tests.conftest import ExportedEnvironment
 from tests.environment.eager import Eager, differing, facts
 from tests.environment.environments import ENVIRONMENTS

@@ -5,6 +5,7 @@ import tempfile
 
 import torch
 
+from roadworthy.compat.exploy import SessionWrapper, evaluate, export_environment_as_onnx
 from roadworthy.environment import (
     ExportableActor,
     ExportableEnvironment,
@@ -12,10 +13,7 @@ from roadworthy.environment import (
     Input,
     Memory,
     Output,
-    SessionWrapper,
     add_actor_memory,
-    evaluate,
-    export_environment_as_onnx,
 )
 
 

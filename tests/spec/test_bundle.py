@@ -16,6 +16,7 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.errors import BundleCorrupt, BundleError
+from roadworthy.spec.sealing import new_bundle
 from tests.conftest import Exported
 
 FILES = ["SHA256SUMS", "certificate.json", "manifest.json", "policy.onnx", "trace.npz"]
@@ -120,14 +121,14 @@ def test_sums_with_anything_else_are_damaged(folder: Path, extra: str) -> None:
 
 def test_missing_sums_are_no_bundle(folder: Path) -> None:
     (folder / "SHA256SUMS").unlink()
-    with pytest.raises(BundleError, match="is no bundle: it has no SHA256SUMS"):
+    with pytest.raises(BundleError, match="is not a bundle: it has no SHA256SUMS"):
         rw.load(folder)
 
 
 def test_file_is_no_folder(folder: Path) -> None:
-    with pytest.raises(BundleError, match=r"policy\.onnx is no folder"):
+    with pytest.raises(BundleError, match=r"policy\.onnx is not a folder"):
         rw.Bundle.open(folder / "policy.onnx")
-    with pytest.raises(rw.RoadworthyError, match=r"verify needs the folder: a lone \.onnx"):
+    with pytest.raises(rw.RoadworthyError, match=r"pass the folder: a lone \.onnx"):
         rw.verify(folder / "policy.onnx")
 
 
@@ -143,3 +144,48 @@ def test_bytes_that_were_compared_are_the_bytes_that_run(folder: Path) -> None:
     whole = (folder / "policy.onnx").read_bytes()
     (folder / "policy.onnx").write_bytes(b"swapped after the comparison")
     assert bundle.files["policy.onnx"] == whole
+
+
+def resealed(bundle: rw.Bundle, folder: Path, targets: dict[str, list[str]]) -> Path:
+    """The bundle once more, with right sums and a manifest that names other files."""
+    with new_bundle(folder) as partial:
+        for name, data in bundle.files.items():
+            (partial / name).write_bytes(data)
+        (partial / "more" / "deep").mkdir(parents=True)
+        (partial / "more" / "deep" / "weights.bin").write_bytes(b"1234")
+        manifest = json.loads(bundle.files["manifest.json"]) | {"targets": targets}
+        (partial / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_target_of_several_files_has_them_in_order(folder: Path, tmp_path: Path) -> None:
+    listed = {"onnx": ["policy.onnx", "more/deep/weights.bin"]}
+    bundle = rw.Bundle.open(resealed(rw.Bundle.open(folder), tmp_path / "several", listed))
+    assert bundle.targets == {"onnx": ("policy.onnx", "more/deep/weights.bin")}
+    assert list(bundle.files_of("onnx")) == listed["onnx"]
+    assert bundle.files_of("onnx")["more/deep/weights.bin"] == b"1234"
+
+
+@pytest.mark.parametrize(
+    ("targets", "named"),
+    [
+        ({"onnx": ["policy.onnx", "more/lost.bin"]}, "more/lost.bin"),
+        ({"onnx": []}, "a target without files, or no target at all"),
+        ({}, "a target without files, or no target at all"),
+    ],
+)
+def test_target_whose_files_are_not_covered_is_refused(
+    folder: Path, tmp_path: Path, targets: dict[str, list[str]], named: str
+) -> None:
+    other = resealed(rw.Bundle.open(folder), tmp_path / "other", targets)
+    with pytest.raises(BundleCorrupt) as caught:
+        rw.Bundle.open(other)
+    assert f"manifest.json names {named}, which SHA256SUMS does not cover" in str(caught.value)
+
+
+def test_changed_file_in_a_folder_of_the_bundle_is_refused(folder: Path, tmp_path: Path) -> None:
+    listed = {"onnx": ["policy.onnx", "more/deep/weights.bin"]}
+    several = resealed(rw.Bundle.open(folder), tmp_path / "several", listed)
+    (several / "more" / "deep" / "weights.bin").write_bytes(b"1235")
+    with pytest.raises(BundleCorrupt, match=r"more/deep/weights\.bin is not the file"):
+        rw.load(several)

@@ -1,73 +1,129 @@
-"""Adapters: one module per framework, named as it is imported.
+"""Adapters: what a framework's things are, and how each becomes a source.
 
-An adapter is one function, `describe(thing, *, example, memory, normalizer, outputs, action,
-…) -> Source`; what it takes beyond these are the keywords that `rw.export` accepts for the
-framework. It is found by a class that the thing inherits from, by name: looking imports nothing.
+An adapter is a row: what it accepts (classes, or paths by their content) and one function,
+`describe(thing, *, example=None, …) -> Source`. What that function takes beyond the common keywords
+are the keywords that `rw.export` accepts for the framework. Looking for the right row imports no
+framework. Packages of other people add rows through the entry-point group `roadworthy.adapters`.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.metadata
 import inspect
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from roadworthy.errors import Finding, UsageError, did_you_mean, need
+from roadworthy.errors import need
 
 if TYPE_CHECKING:
-    from roadworthy.capture.source import Source
+    from roadworthy.environment.source import EnvironmentSource
+    from roadworthy.source import Source
 
-    Describe = Callable[..., Source]
+    Described = Source | EnvironmentSource
+    Describe = Callable[..., Described]
 
-# (the package, a class in it) → the adapter for everything that inherits from that class.
-_ADAPTERS = {("tensordict", "TensorDictModuleBase"): "torchrl"}
+# Each of these means the same for every adapter that takes it.
+COMMON = (
+    "example", "memory", "normalizer", "outputs", "action", "about", "dynamic", "batch", "period_s",
+)  # fmt: skip
+ENTRY_POINTS = "roadworthy.adapters"
 
 
-def name_of(thing: Any) -> str | None:
-    """The adapter that understands `thing`; None for a plain module."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """One row: what is accepted, and the function that describes it as a source.
+
+    classes      "package.Class": things of that class, or of one that inherits from it
+    recognises   whether the file or folder at a path is one of the framework's, by its content
+    describe     the function, or "module:function", which is imported when it is needed
+    extra        the optional dependency of Roadworthy that brings the framework, if there is one
+    env_classes  "package.Class": environments that say what a policy of the framework sees
+    noun         what messages call such a thing; left out, "a NAME policy"
+    """
+
+    name: str
+    describe: Describe | str
+    classes: tuple[str, ...] = ()
+    recognises: Callable[[Path], bool] | None = None
+    extra: str = ""
+    env_classes: tuple[str, ...] = ()
+    noun: str = ""
+
+    def accepts(self, kind: type) -> bool:
+        """Whether instances of exactly this class are the framework's, by its name alone."""
+        return _name(kind) in self.classes
+
+    def takes_env(self, env: object) -> bool:
+        """Whether `env` is an environment of the framework, and not one to play in."""
+        return any(_name(kind) in self.env_classes for kind in type(env).__mro__)
+
+    def load(self) -> Describe:
+        """The function that describes; says what to install where the framework is missing."""
+        if not isinstance(self.describe, str):
+            return self.describe
+        module, _, name = self.describe.partition(":")
+        if self.extra:
+            need(self.extra, extra=self.extra)
+            return cast("Describe", getattr(need(module, extra=self.extra), name))
+        return cast("Describe", getattr(importlib.import_module(module), name))
+
+    def keywords(self) -> tuple[str, ...]:
+        """Every keyword that the adapter takes."""
+        parameters = inspect.signature(self.load()).parameters.values()
+        return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+
+
+BUILT_IN = (
+    Adapter(
+        name="torchrl",
+        classes=("tensordict.TensorDictModuleBase",),
+        env_classes=("torchrl.EnvBase",),
+        describe="roadworthy.adapters.torchrl:describe",
+        extra="torchrl",
+    ),
+    Adapter(
+        name="environment",
+        classes=("roadworthy.ExportableEnvironment",),
+        describe="roadworthy.environment.source:describe",
+        noun="an environment",
+    ),
+)
+
+
+@functools.cache
+def plug_ins() -> tuple[Adapter, ...]:
+    """The rows that installed packages add; one that does not load is warned about."""
+    found = []
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            adapter = entry.load()
+        except Exception as error:  # whatever a stranger's package raises
+            warnings.warn(f"the adapter {entry.name!r} does not load: {error}", stacklevel=2)
+            continue
+        if isinstance(adapter, Adapter):
+            found.append(adapter)
+        else:
+            kind = type(adapter).__name__
+            warnings.warn(f"{entry.value} is a {kind}, not a roadworthy.Adapter", stacklevel=2)
+    return tuple(found)
+
+
+def adapter_for(thing: object) -> Adapter | None:
+    """The adapter that accepts `thing`, the one for its nearest class; None where there is none."""
+    rows = (*plug_ins(), *BUILT_IN)
+    if isinstance(thing, Path):
+        return next((row for row in rows if row.recognises and row.recognises(thing)), None)
     for kind in type(thing).__mro__:
-        found = _ADAPTERS.get((kind.__module__.partition(".")[0], kind.__qualname__))
-        if found is not None:
-            return found
+        for row in rows:
+            if row.accepts(kind):
+                return row
     return None
-
-
-def describer(thing: Any) -> Describe | None:
-    """The function that describes `thing` as a source; None for a plain module."""
-    name = name_of(thing)
-    if name is None:
-        return None
-    need(name, extra=name)
-    return cast("Describe", need(f"roadworthy.adapters.{name}", extra=name).describe)
-
-
-def refuse_unknown(
-    thing: Any, describe: Describe, keywords: Iterable[str], common: Iterable[str]
-) -> None:
-    """An error for every keyword that the adapter does not take."""
-    parameters = inspect.signature(describe).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-    own = [name for name in known if name not in set(common)]
-    kind = name_of(thing)
-    whom = f"a {kind} policy" if kind else f"a plain {type(thing).__name__}"
-    findings = [
-        Finding(
-            code="RW001",
-            where=f"export(…, {keyword}=…)",
-            what=f"{whom} takes no {keyword!r}",
-            hint=_advice(keyword, known, own),
-        )
-        for keyword in keywords
-        if keyword not in known
-    ]
-    if findings:
-        raise UsageError(findings=findings)
-
-
-def _advice(keyword: str, known: list[str], own: list[str]) -> str:
-    for names in (own, known):
-        near = did_you_mean(keyword, names)
-        if near.startswith("did"):
-            return near
-    if not own:
-        return near
-    return f"beyond the common keywords it takes {', '.join(own)}"

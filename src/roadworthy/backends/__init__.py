@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from roadworthy.errors import UsageError, did_you_mean
+from roadworthy import targets
 from roadworthy.program import Program
 
-_MODULES = {
-    "onnx": "roadworthy.backends.onnx",
-    "torch_export": "roadworthy.backends.torch_export",
-    "aoti": "roadworthy.backends.aoti",
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an export may choose about how its targets are written; each takes what concerns it.
+
+    opset, ir_version  of the ONNX file
+    translations       operator → a function in onnxscript that writes it as ONNX
+    """
+
+    opset: int = 20
+    ir_version: int = 10
+    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
 
 
 class Backend(Protocol):
-    """One method: write the program into `folder` and say which file it became.
+    """Writes programs as files of one target."""
 
-    Making one fails where this machine lacks what it needs, before any work is done.
-    """
+    @classmethod
+    def configured(cls, settings: Settings) -> Backend:
+        """The backend, set as an export says.
 
-    def lower(self, program: Program, folder: Path) -> Sequence[Path]: ...
+        It fails where this machine lacks what it needs, before any work is done.
+        """
+        ...
+
+    def lower(self, program: Program, folder: Path) -> Sequence[Path]:
+        """The files that the program became, in `folder` or below; engines open the first."""
+        ...
 
 
 def names() -> tuple[str, ...]:
-    return tuple(_MODULES)
-
-
-def refuse_unknown(name: str) -> None:
-    if name not in _MODULES:
-        raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, _MODULES))
+    """Every target that can be written, in the order of the table."""
+    return targets.names()
 
 
 def get(name: str) -> type[Backend]:
     """The backend's class."""
-    refuse_unknown(name)
-    return cast("type[Backend]", importlib.import_module(_MODULES[name]).BACKEND)
+    return cast("type[Backend]", targets.imported(targets.get(name).backend))

@@ -16,32 +16,36 @@ from typing import Any
 
 import torch
 
+from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY
 from roadworthy.runtime.inductor import passing_cache
-from roadworthy.spec.bundle import AOTI
+from roadworthy.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AotiBackend:
     """Writes `policy.aoti.pt2` with the machine's C++ compiler: `CXX`, or else g++."""
 
-    filename: str = AOTI
+    filename: str = TARGETS["aoti"].files[0]
 
     def __post_init__(self) -> None:
         _compiler()
         folder = tempfile.gettempdir()
         if " " in folder:
             raise ExportError(
-                "AOTInductor compiles in the temporary folder, and takes its name apart at the "
-                "space",
+                "AOTInductor cannot compile in a temporary folder with a space in its path",
                 code="RW130",
                 where=folder,
-                hint="set TMPDIR to a folder without one",
+                hint="set TMPDIR to a folder without a space in its path",
             )
+
+    @classmethod
+    def configured(cls, settings: Settings) -> AotiBackend:
+        return cls()
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         graphs = fitting(program)
@@ -57,9 +61,6 @@ class AotiBackend:
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
-
-
-BACKEND = AotiBackend
 
 
 def _compiler() -> Path:
@@ -99,7 +100,7 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
         raise ExportError(
             f"AOTInductor cannot compile the graph: {what}",
             code="RW105",
-            hint="leave aoti out of the targets, or change the named operator",
+            hint="leave aoti out of targets=[…], or write the named operator in another way",
         ) from error
     # Sources stay behind: they hold the compiler's command line, with paths of this machine.
     kept = [

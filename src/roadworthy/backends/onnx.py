@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from roadworthy.backends import Settings
 from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
+from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -32,32 +34,34 @@ MOST_BYTES = 2**31 - 1
 class OnnxBackend:
     """Writes `policy.onnx` with a chosen opset and IR version."""
 
-    opset: int = 20
-    ir_version: int = 10
+    settings: Settings = field(default_factory=Settings)
     filename: str = POLICY
-    translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value, known in (
-            ("opset", self.opset, OPSETS),
-            ("ir_version", self.ir_version, IR_VERSIONS),
+            ("opset", self.settings.opset, OPSETS),
+            ("ir_version", self.settings.ir_version, IR_VERSIONS),
         ):
             if value not in known:
                 raise UsageError(
-                    f"{name} {value} is not supported", hint=f"{known[0]} to {known[-1]}"
+                    f"{name} {value} is not supported", hint=f"choose {known[0]} to {known[-1]}"
                 )
 
+    @classmethod
+    def configured(cls, settings: Settings) -> OnnxBackend:
+        return cls(settings=settings)
+
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
-        model = _converted(program.graph, self.opset, self.translations)
+        model = _converted(program.graph, self.settings)
         _name_ports(model, program.signature)
         if program.substep is not None:
-            between = _converted(program.substep, self.opset, self.translations)
+            between = _converted(program.substep, self.settings)
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
         known = places(model)
         _strip(model)
         model.metadata_props.update(program.metadata)
-        model.ir_version = self.ir_version
+        model.ir_version = self.settings.ir_version
         model.metadata_props[SIGNATURE_KEY] = json.dumps(
             program.signature.to_json(), allow_nan=False
         )
@@ -71,14 +75,19 @@ class OnnxBackend:
 
     def _check(self, proto: onnx.ModelProto, signature: Signature, known: list[Place]) -> None:
         opsets = {entry.domain: entry.version for entry in proto.opset_import}
-        if opsets.get("") != self.opset or proto.ir_version != self.ir_version:
+        opset, ir_version = self.settings.opset, self.settings.ir_version
+        if opsets.get("") != opset or proto.ir_version != ir_version:
             raise ExportError(
-                f"asked for opset {self.opset} and IR {self.ir_version}, "
+                f"asked for opset {opset} and IR {ir_version}, "
                 f"got opset {opsets.get('')} and IR {proto.ir_version}",
-                hint="choose an opset that the policy's operators exist in",
+                hint="an operator of the policy cannot be converted: try another "
+                "ExportOptions(opset=…)",
             )
         if proto.ByteSize() > MOST_BYTES:
-            raise ExportError(f"the model has {proto.ByteSize()} bytes; one file holds 2 GiB")
+            raise ExportError(
+                f"the model has {proto.ByteSize()} bytes, and one ONNX file holds 2 GiB",
+                hint="targets=['torch_export'] has no such limit",
+            )
         try:
             onnx.checker.check_model(proto, full_check=True)
         except Exception as error:  # checker errors share no narrower base
@@ -86,27 +95,13 @@ class OnnxBackend:
         _refuse_other_shapes(proto, signature)
 
 
-BACKEND = OnnxBackend
-
-
-def _converted(
-    graph: torch.export.ExportedProgram,
-    opset: int,
-    translations: Mapping[Any, Callable[..., Any]],
-) -> ir.Model:
+def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Model:
     try:
         with quiet():
-            exported = torch.onnx.export(
-                _prepared(graph, opset),
-                dynamo=True,
-                opset_version=opset,
-                custom_translation_table=dict(translations),
-                verbose=False,
-            )
+            prepared = _prepared(graph, settings.opset)
+            return onnx_program(prepared, settings.opset, settings.translations).model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
-    assert exported is not None
-    return exported.model
 
 
 def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.ExportedProgram:
@@ -134,7 +129,8 @@ def _name_ports(model: ir.Model, signature: Signature) -> None:
     if (len(graph.inputs), len(graph.outputs)) != (len(ins), len(outs)):
         raise ExportError(
             f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, "
-            f"the signature {len(ins)} and {len(outs)}"
+            f"the signature {len(ins)} and {len(outs)}",
+            hint="this is a mistake of Roadworthy's: please report it with the module",
         )
     _give_own_values(graph)
     taken = {_graph_name(port, "input") for port in ins} | {_graph_name(p, "output") for p in outs}
@@ -211,8 +207,9 @@ def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:
                 Finding(
                     code=BatchSpecialised.code,
                     where=name,
-                    what=f"the graph was specialised: expected {shape}, got {got}",
-                    hint="replace fixed sizes in forward by sizes read from the input",
+                    what=f"the graph works for one size only: expected {shape}, got {got}",
+                    hint="read sizes from the input in forward, such as obs.shape[0], in place "
+                    "of constants",
                 )
             )
     if findings:

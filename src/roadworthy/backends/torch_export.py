@@ -9,18 +9,23 @@ from pathlib import Path
 
 from torch.export.pt2_archive._package import package_pt2
 
+from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
-from roadworthy.spec.bundle import TORCH_EXPORT
+from roadworthy.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchExportBackend:
     """Writes `policy.pt2`, which `torch.export.load` reads as well."""
 
-    filename: str = TORCH_EXPORT
+    filename: str = TARGETS["torch_export"].files[0]
+
+    @classmethod
+    def configured(cls, settings: Settings) -> TorchExportBackend:
+        return cls()
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         graphs = fitting(program)
@@ -33,10 +38,8 @@ class TorchExportBackend:
             raise ExportError(
                 f"torch.export cannot write the graph: {type(error).__name__}: {error}",
                 code="RW105",
+                hint="leave torch_export out of targets=[…]; ONNX may still work",
             ) from error
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
-
-
-BACKEND = TorchExportBackend

@@ -1,33 +1,47 @@
-"""From a source to a Program: study the module, then let torch.export write down its graph."""
+"""From a source to a Program: analyse the module, then let torch.export write down its graph."""
 
 from __future__ import annotations
 
 import torch
 
-from roadworthy.capture.borrowed import borrowed
+from roadworthy.capture.analysis import ModuleAnalysis
+from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.recipe import recipe
-from roadworthy.capture.source import Source
-from roadworthy.capture.study import Study
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
+from roadworthy.source import Source
 
 
 def capture(source: Source) -> Program:
     """The program of `source`; its module comes back as it was."""
-    with borrowed(source):
-        study = Study(source)
-        inputs = study.sized({})
-        graph = _graph(study, inputs)
-        _refuse_frozen_example(graph, _graph(study, _others(inputs)), source)
+    with export_mode(source):
+        analysis = ModuleAnalysis(source)
+        inputs = analysis.sized({})
+        graph = _graph(analysis, inputs)
+        _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
-            signature=study.signature,
-            graph=graph,
-            recipe=recipe(source, study.slots),
+            signature=analysis.signature,
+            graph=_owned(graph),
+            recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
         )
+
+
+def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Changes the graph: its weights and constants are copies of its own.
+
+    Those of the module go back to their device when export mode ends, and may be trained on.
+    """
+    for held in (graph.state_dict, graph.constants):
+        for name, value in held.items():
+            if isinstance(value, torch.nn.Parameter):
+                held[name] = torch.nn.Parameter(value.detach().clone(), value.requires_grad)
+            elif isinstance(value, torch.Tensor):
+                held[name] = value.detach().clone()
+    return graph
 
 
 def _others(inputs: Tensors) -> Tensors:
@@ -49,30 +63,32 @@ def _refuse_frozen_example(
     )
     if not same:
         raise ExportError(
-            "another example gives another graph: the values of the example became part of it",
+            "two examples gave two different graphs: a value of the example is frozen into the "
+            "graph",
             code="RW125",
             where=type(source.module).__name__,
-            hint="compute from the input with torch alone; look for NumPy, .data and .tolist()",
+            hint="compute with torch alone: look for .numpy(), .data, .tolist(), a global that "
+            "it writes",
         )
 
 
-def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
-    symbols = {name: torch.export.Dim(name, min=1) for name in study.symbols}
-    memory = study.fresh_memory({})
-    declared = [port.shape for port in study.signature.inputs]
-    declared += [each.shape for each in study.signature.memory]
+def _graph(analysis: ModuleAnalysis, inputs: Tensors) -> torch.export.ExportedProgram:
+    symbols = {name: torch.export.Dim(name, min=1) for name in analysis.symbols}
+    memory = analysis.fresh_memory({})
+    declared = [port.shape for port in analysis.signature.inputs]
+    declared += [each.shape for each in analysis.signature.memory]
     shapes = tuple(
         {axis: symbols[dim] for axis, dim in enumerate(shape) if isinstance(dim, str)} or None
         for shape in declared
     )
     arguments = (
-        *(inputs[name] for name in study.composed.input_names),
-        *(memory[name] for name in study.composed.memory_names),
+        *(inputs[name] for name in analysis.composed.input_names),
+        *(memory[name] for name in analysis.composed.memory_names),
     )
     try:
         with traceable():
             return torch.export.export(
-                study.step,
+                analysis.step,
                 arguments,
                 dynamic_shapes={"tensors": shapes},
                 strict=False,
@@ -81,5 +97,5 @@ def _graph(study: Study, inputs: Tensors) -> torch.export.ExportedProgram:
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
     except Exception as error:  # torch.export raises what it likes, user errors included
-        module = study.source.module
+        module = analysis.source.module
         raise capture_failure(error, type(module).__name__, module) from error

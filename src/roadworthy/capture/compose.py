@@ -11,19 +11,19 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from roadworthy.capture import transforms
-from roadworthy.capture.calling import Calling
-from roadworthy.capture.memory import Slot, Tensors, attributes, inserted
-from roadworthy.capture.source import Source
+from roadworthy.capture.call_style import CallStyle
+from roadworthy.capture.memory import Slot, Tensors, insert_attributes, read_attributes
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
+from roadworthy.source import Source
 from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
 
-class Composed(nn.Module):
+class ComposedPolicy(nn.Module):
     """`(inputs, memory) → (outputs, memory)` around the caller's module, by name."""
 
-    def __init__(self, source: Source, calling: Calling, slots: tuple[Slot, ...]) -> None:
+    def __init__(self, source: Source, calling: CallStyle, slots: tuple[Slot, ...]) -> None:
         super().__init__()
         self.module = source.module
         self.source = source
@@ -50,13 +50,13 @@ class Composed(nn.Module):
             values[name] = normalize(values[name])
         arguments = {n: pack(lay, values) for n, lay in self.source.inputs.items()}
         in_arguments = [slot for slot in self.slots if slot.path is None]
-        inserted(self.slots, self.module, memory)
+        insert_attributes(self.slots, self.module, memory)
         result = self.calling.call(
             self.module, arguments, {slot.name: pack(slot.layout, memory) for slot in in_arguments}
         )
         returned, persisted = split_result(result, in_arguments)
         outputs = named_outputs(returned, self.source)
-        return self._acted(outputs, inputs), persisted | attributes(self.slots, self.module)
+        return self._acted(outputs, inputs), persisted | read_attributes(self.slots, self.module)
 
     def _acted(self, outputs: Tensors, inputs: Mapping[str, Tensor]) -> Tensors:
         if not self.steps:
@@ -71,7 +71,7 @@ class Composed(nn.Module):
 class PureStep(nn.Module):
     """The composed policy with positional tensors and no side effect: what is captured."""
 
-    def __init__(self, composed: Composed, outputs: Sequence[str]) -> None:
+    def __init__(self, composed: ComposedPolicy, outputs: Sequence[str]) -> None:
         super().__init__()
         self.composed = composed
         self.outputs = tuple(outputs)
@@ -118,9 +118,9 @@ def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
             rest = {key: value for key, value in result.items() if key not in _names(slots)}
             return rest, {k: v for s in slots for k, v in unpack(s.layout, result[s.name]).items()}
         raise ExportError(
-            f"forward returns no {lacking[0]!r}",
+            f"forward does not return the memory {lacking[0]!r}",
             where="memory",
-            hint="return the next memory under the name of its argument",
+            hint=f"return its next value under that name: {{'actions': …, {lacking[0]!r}: …}}",
         )
     parts = list(result) if isinstance(result, (tuple, list)) else [result]
     # (actions, (h, c)) means the same as (actions, h, c).
@@ -128,10 +128,10 @@ def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
         parts = [parts[0], *parts[1]]
     if len(parts) <= len(slots):
         raise ExportError(
-            f"forward returns {len(parts)} values; expected outputs and then "
+            f"forward returns {len(parts)} values, expected the outputs and then "
             f"{len(slots)} memory values",
             where="memory",
-            hint=f"return actions, {', '.join(_names(slots))}",
+            hint=f"end forward with: return actions, {', '.join(_names(slots))}",
         )
     outputs, memory = parts[: -len(slots)], parts[-len(slots) :]
     persisted: Tensors = {}
@@ -150,27 +150,31 @@ def named_outputs(result: Any, source: Source) -> Tensors:
                 f"forward returns a {type(tensor).__name__}, expected tensors",
                 code="RW190",
                 where=return_line(type(source.module).forward) or where,
-                hint="return its mean: distribution.mean"
+                hint="return a tensor of it, such as distribution.mean"
                 if isinstance(tensor, Distribution)
-                else "return a tensor with a row for each row of the input, or leave it out",
+                else "return a tensor with one row for each row of the input, or do not return it",
             )
     wanted = source.outputs if source.outputs is not None else names
     if wanted is None and len(tensors) > 1:
         raise UsageError(
             f"forward returns {len(tensors)} tensors without names",
             where=where,
-            hint="name them: outputs=('actions', …); None leaves one out",
+            hint="name them: outputs=('actions', …), with None for one to leave out",
         )
     wanted = ["actions"] if wanted is None else wanted
     if len(wanted) != len(tensors):
         raise UsageError(
             f"outputs names {len(wanted)} tensors, forward returns {len(tensors)}",
             where=where,
-            hint="one name for each tensor; None leaves one out",
+            hint="give one name for each tensor, and None for one to leave out",
         )
     twice = [name for name, count in Counter(wanted).items() if name is not None and count > 1]
     if twice:
-        raise UsageError(f"two outputs are called {twice[0]!r}", where=where)
+        raise UsageError(
+            f"two outputs are called {twice[0]!r}",
+            where=where,
+            hint="give each its own name: outputs=(…)",
+        )
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
 
 

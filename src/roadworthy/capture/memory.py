@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.source import Attribute
 from roadworthy.errors import UsageError, did_you_mean
+from roadworthy.source import Attribute
 from roadworthy.spec.layout import Layout, layout_of, pack, ports_of, unpack
 from roadworthy.spec.port import BATCH, Memory, freeze
 
@@ -87,18 +87,19 @@ def attribute_start(declared: Attribute, name: str, held: Any, made: Any) -> Any
     if declared.initial is None or isinstance(declared.initial, str):
         if declared.initial not in (None, "current"):
             raise UsageError(
-                f"initial={declared.initial!r} says nothing",
+                f"initial={declared.initial!r} is not a value to start from",
                 where=declared.path,
-                hint="a number, a tensor, or 'current' for what the attribute holds now",
+                hint="pass a number, a tensor, or 'current' for what the attribute holds now",
             )
         if declared.initial == "current" and held is not None:
             return {port: leaf.clone() for port, leaf in tensors.items()}
         if held is not None and any(leaf.any() for leaf in tensors.values()):
             raise UsageError(
-                "the attribute holds values: is this where an episode starts?",
+                "the attribute holds values that are not zero: every episode would start from them",
                 code="RW114",
                 where=declared.path,
-                hint=f"reset it before the export, or say so: memory={{{name!r}: "
+                hint="reset the module before the export, or keep them on purpose: "
+                f"memory={{{name!r}: "
                 f"rw.Attribute({declared.path!r}, initial='current')}}",
             )
         return {port: torch.zeros_like(leaf) for port, leaf in tensors.items()}
@@ -106,14 +107,16 @@ def attribute_start(declared: Attribute, name: str, held: Any, made: Any) -> Any
     return {p: (torch.zeros_like(leaf) + start).to(leaf.dtype) for p, leaf in tensors.items()}
 
 
-def inserted(slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]) -> None:
-    """Attributes of the module set to the tensors that stand for them."""
+def insert_attributes(
+    slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]
+) -> None:
+    """Changes the module: its attributes are set to the tensors that stand for them."""
     for each in slots:
         if each.path is not None and all(port in tensors for port in each.ports):
             set_attribute(module, each.path, pack(each.layout, tensors))
 
 
-def attributes(slots: tuple[Slot, ...], module: torch.nn.Module) -> Tensors:
+def read_attributes(slots: tuple[Slot, ...], module: torch.nn.Module) -> Tensors:
     """What the module's attributes hold now, port by port."""
     found: Tensors = {}
     for each in slots:
@@ -134,9 +137,9 @@ def one_row(name: str, value: torch.Tensor, axis: int) -> torch.Tensor:
     first = value.select(axis, 0).unsqueeze(axis)
     if not torch.equal(first.expand_as(value), value):
         raise UsageError(
-            "the rows of the initial value differ",
+            "the rows of the initial value differ, and every row must start the same",
             where=name,
-            hint="give one initial value that holds for every row",
+            hint="pass an initial value of one row",
         )
     return first
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from roadworthy.capture.memory import Slot
-from roadworthy.capture.source import Attribute, Source
 from roadworthy.errors import UsageError
+from roadworthy.source import Attribute, Source
 from roadworthy.spec.layout import pack
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.signature import Signature
@@ -32,7 +32,7 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
         },
         "action": [step.to_json() for step in source.steps],
         "batch": source.batch,
-        **({} if source.rewritten is None else {"rewritten": source.rewritten.again}),
+        **({} if source.rewritten is None else {"rewritten": source.rewritten.keywords}),
     }
 
 
@@ -73,7 +73,7 @@ def _normalizers(recipe: Mapping[str, Any]) -> dict[str, Any]:
         if data == MODULE:
             raise UsageError(
                 f"the bundle was exported with a normaliser module for {port!r}",
-                hint=f"pass it again: verify(…, normalizer={{{port!r}: module}})",
+                hint=f"pass it again: rw.verify(…, normalizer={{{port!r}: module}})",
             )
         found[port] = tagged(data)
     return found

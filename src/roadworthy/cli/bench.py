@@ -11,12 +11,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.latency import Latency, interleaved
 from roadworthy.runtime.load import from_bundle
-from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.samples import draw
+from roadworthy.targets import DEFAULT
 
 STEP, PLAIN = "Policy.step", "InferenceSession.run"
 
@@ -25,11 +27,9 @@ def bench(
     folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
     engines: Annotated[
         list[str] | None,
-        typer.Option("--engine", help="onnx (the default), torch_export or aoti; again for more."),
+        typer.Option("--engine", help=target_help.RUN),
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run targets that are code: torch_export, aoti.")
-    ] = False,
+    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
     batch: Annotated[int, typer.Option(min=1, help="Rows in each step.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Bursts of ten steps.")] = 300,
     threads: Annotated[int, typer.Option(min=1, help="Threads inside a step.")] = 1,
@@ -49,7 +49,7 @@ def bench(
     feed = {name: array[0] for name, array in inputs.items()}
     calls: dict[str, Callable[[], object]] = {}
     first_ms: dict[str, float] = {}
-    for engine in dict.fromkeys(engines or ["onnx"]):
+    for engine in dict.fromkeys(engines or [DEFAULT]):
         start = time.perf_counter()
         policy = from_bundle(bundle, engine=engine, trust=trust, threads=threads)
         policy.step(feed)
@@ -57,7 +57,7 @@ def bench(
         first_ms[name] = (time.perf_counter() - start) * 1000
         calls[name] = partial(policy.step, feed)
     if STEP in calls:
-        session = OnnxEngine(bundle.files[bundle.targets["onnx"]], threads=threads).session
+        session = OnnxEngine(bundle.files[POLICY], threads=threads).session
         plain = feed | {memory.input: memory.fresh(rows) for memory in bundle.signature.memory}
         if bundle.signature.clock:
             plain[bundle.signature.clock] = np.zeros((), dtype=np.int32)

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from roadworthy.errors import Finding
+from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.port import shape_text
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.certificate import Certificate, Check
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -106,10 +106,7 @@ def _worst(check: Check) -> str:
 def print_certificate(certificate: Certificate) -> None:
     console = out()
     console.print(certificate_table(certificate))
-    for check in certificate.checks:
-        if check.first_failure:
-            console.print(Text(f"  {check.title}: {check.first_failure}", "red"))
-    print_findings(certificate.findings, stderr=False)
+    print_findings([*certificate.failures, *certificate.findings], stderr=False)
 
 
 def size_text(count: int) -> str:

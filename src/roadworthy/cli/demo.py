@@ -15,7 +15,7 @@ from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import CERTIFICATE
-from roadworthy.verification.certificate import Certificate
+from roadworthy.spec.certificate import Certificate
 
 if TYPE_CHECKING:
     from roadworthy.demo.policy import RecurrentActor
@@ -49,11 +49,12 @@ def demo(
         need(module, extra="export")
     need("gymnasium", extra="gym")
     from roadworthy.demo.policy import trained_actor
-    from roadworthy.exporting import ExportOptions, export_source
+    from roadworthy.exporting import ExportOptions, ExportPlan, export_source
 
     actor = trained_actor()
     with working(silent=as_json) as progress:
-        bundle = export_source(_source(actor), folder, ExportOptions(progress=progress))
+        plan = ExportPlan(options=ExportOptions(progress=progress))
+        bundle = export_source(_source(actor), folder, plan)
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
     if as_json:
@@ -74,7 +75,7 @@ def demo(
 def _source(actor: RecurrentActor) -> Any:
     import torch
 
-    from roadworthy.capture.source import Source
+    from roadworthy.source import Source
     from roadworthy.spec.port import About
     from roadworthy.spec.transforms import Argmax
 

@@ -1,12 +1,14 @@
-"""A policy described on the command line: the options that `export` and `doctor` share."""
+"""A policy described on the command line: the options that export, doctor and verify share."""
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.cli.objects import resolve
 from roadworthy.errors import UsageError
 from roadworthy.spec.port import DTYPES
 
@@ -24,18 +26,55 @@ Outputs = Annotated[
     list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
 ]
 
+Exploration = Annotated[
+    str | None,
+    typer.Option(help="TorchRL: deterministic, mode, mean, or random (noise becomes an input)."),
+]
+FrameworkEnv = Annotated[
+    str | None,
+    typer.Option("--env", help="file.py:make_env: the environment that says what a policy sees."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="NAME=VALUE: a keyword of the framework's adapter; again for more."),
+]
+
 _INPUT = re.compile(r"(?P<name>[^=]+)=(?:(?P<dtype>[a-z]+\d*):)?(?P<shape>(?:\d+(?:,\d+)*)?)")
 
 
-def keywords(inputs: Inputs, memory: Memories, outputs: Outputs) -> dict[str, Any]:
-    """What was said, as `rw.export` takes it; None for what was not said."""
-    return {
+def keywords(
+    inputs: Inputs,
+    memory: Memories,
+    outputs: Outputs,
+    exploration: Exploration = None,
+    env: FrameworkEnv = None,
+    settings: Settings = None,
+) -> dict[str, Any]:
+    """What was said, as `rw.export` takes it; nothing for what was not said."""
+    said = {
         "example": dict(example(each) for each in inputs) if inputs else None,
-        "memory": dict(pair(each) for each in memory) if memory else None,
-        "normalizer": None,
+        "memory": dict(pair(each, "--memory", "h=hidden") for each in memory) if memory else None,
         "outputs": [None if name == "-" else name for name in outputs] if outputs else None,
-        "action": (),
+        "exploration": exploration,
+        "env": None if env is None else resolve(env),
+        **framework_keywords(settings),
     }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def framework_keywords(settings: Settings) -> dict[str, Any]:
+    """The keywords of `--set`: Python values where they read as such, `file.py:name`, or text."""
+    pairs = [pair(each, "--set", "frame_stack=4") for each in settings or ()]
+    return {name: _value(text) for name, text in pairs}
+
+
+def _value(text: str) -> Any:
+    if ".py:" in text:
+        return resolve(text)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def example(text: str) -> tuple[str, torch.Tensor]:
@@ -47,15 +86,18 @@ def example(text: str) -> tuple[str, torch.Tensor]:
     if match is None or dtype not in DTYPES:
         raise UsageError(
             f"cannot read --input {text!r}",
-            hint="NAME=SHAPE such as obs=48, image=uint8:84,84,4 or step=int64:",
+            hint="write NAME=SHAPE of one row: obs=48, image=uint8:84,84,4, or step=int64: for a "
+            "scalar",
         )
     shape = [int(size) for size in match["shape"].split(",") if size]
     return match["name"], torch.zeros(2, *shape, dtype=getattr(torch, dtype))
 
 
-def pair(text: str) -> tuple[str, str]:
-    """Name and attribute of a memory, from `NAME=attribute`."""
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise UsageError(f"cannot read --memory {text!r}", hint="NAME=attribute, such as h=hidden")
-    return name, path
+def pair(text: str, option: str, such_as: str) -> tuple[str, str]:
+    """Name and value of an option that takes `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise UsageError(
+            f"cannot read {option} {text!r}", hint=f"write NAME=VALUE, such as {such_as}"
+        )
+    return name, value

@@ -9,8 +9,16 @@ import typer
 from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, working
-from roadworthy.cli.describing import Inputs, Memories, Outputs, keywords
-from roadworthy.cli.targets import resolve
+from roadworthy.cli.describing import (
+    Exploration,
+    FrameworkEnv,
+    Inputs,
+    Memories,
+    Outputs,
+    Settings,
+    keywords,
+)
+from roadworthy.cli.objects import thing
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
@@ -22,6 +30,9 @@ def doctor(
     inputs: Inputs = None,
     memory: Memories = None,
     outputs: Outputs = None,
+    exploration: Exploration = None,
+    env: FrameworkEnv = None,
+    settings: Settings = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
@@ -39,14 +50,13 @@ def doctor(
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
     from roadworthy.diagnosing import diagnose
-    from roadworthy.exporting import ExportOptions
 
     with working(silent=as_json) as progress:
         progress("loading the source")
-        found = resolve(source)
+        found = thing(source)
         progress("reading, running and trying it")
-        given = keywords(inputs, memory, outputs)
-        diagnosis = diagnose(found, **given, options=ExportOptions(fix=fix))
+        given = keywords(inputs, memory, outputs, exploration, env, settings)
+        diagnosis = diagnose(found, **given, fix=fix)
     if as_json:
         print_json(
             {

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -17,22 +18,34 @@ from roadworthy.cli.console import (
     size_text,
     working,
 )
-from roadworthy.cli.describing import Inputs, Memories, Outputs, keywords
-from roadworthy.cli.targets import resolve
+from roadworthy.cli.describing import (
+    Exploration,
+    FrameworkEnv,
+    Inputs,
+    Memories,
+    Outputs,
+    Settings,
+    keywords,
+)
+from roadworthy.cli.objects import thing
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
-from roadworthy.verification.certificate import Certificate
+from roadworthy.spec.certificate import Certificate
+from roadworthy.targets import DEFAULT
 
 
 def export(
-    source: Annotated[str, typer.Argument(help="file.py:name or package.module:name")],
+    source: Annotated[str, typer.Argument(help="file.py:name, package.module:name, or a file.")],
     folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")],
     inputs: Inputs = None,
     memory: Memories = None,
     outputs: Outputs = None,
+    exploration: Exploration = None,
+    env: FrameworkEnv = None,
+    settings: Settings = None,
     targets: Annotated[
         list[str] | None,
-        typer.Option("--target", help="onnx (the default), torch_export or aoti; again for more."),
+        typer.Option("--target", help=target_help.WRITTEN),
     ] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
@@ -45,11 +58,13 @@ def export(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a certified bundle from a PyTorch module.
+    """Make a certified bundle from a PyTorch module or a policy of a known framework.
 
-    SOURCE is a module, a roadworthy.Source, or a function that returns one.
+    SOURCE is a module, a policy, a roadworthy.Source, or a function that returns one.
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
+
+    roadworthy export my_torchrl.py:policy --env my_torchrl.py:make_env --exploration mode -o pong
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
@@ -57,21 +72,24 @@ def export(
     """
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
-    from roadworthy.exporting import ExportOptions, described, export_source
+    from roadworthy.exporting import ExportOptions
+    from roadworthy.exporting import export as export_policy
 
     with working(silent=as_json) as progress:
         options = ExportOptions(
-            targets=targets or ["onnx"],
             opset=opset,
             ir_version=ir_version,
             seed=seed,
             allow_uncertified=allow_uncertified,
-            fix=fix,
             progress=progress,
         )
         progress("loading the source")
-        found, given = resolve(source), keywords(inputs, memory, outputs)
-        bundle = export_source(described(_explicit(found, given), given, {}), folder, options)
+        found = thing(source)
+        given = keywords(inputs, memory, outputs, exploration, env, settings)
+        refuse_bare_module(found, given)
+        bundle = export_policy(
+            found, folder, **given, targets=targets or [DEFAULT], fix=fix, options=options
+        )
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())
     if as_json:
@@ -94,14 +112,16 @@ def export(
     console.print(f"next: roadworthy inspect {folder}    roadworthy bench {folder}", style="dim")
 
 
-def _explicit(found: Any, given: Mapping[str, Any]) -> Any:
-    """What was found; a bare module must have been described on the command line."""
-    from roadworthy.adapters import name_of
-    from roadworthy.capture.source import Source
+def refuse_bare_module(found: Any, given: Mapping[str, Any]) -> None:
+    """An error for a module of no framework that was not described on the command line."""
+    import torch
 
-    if given["example"] is None and not isinstance(found, Source) and name_of(found) is None:
+    from roadworthy.adapters import adapter_for
+
+    if "example" in given or not isinstance(found, torch.nn.Module):
+        return
+    if adapter_for(found) is None:
         raise UsageError(
             "a bare module does not say what its inputs are",
-            hint="--input obs=48 (the shape of one row), once for each input",
+            hint="add --input obs=48 (the shape of one row), once for each input",
         )
-    return found

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from roadworthy import targets
 from roadworthy.errors import UsageError, need
 from roadworthy.runtime import engines
 from roadworthy.runtime.archive import STEP
 from roadworthy.runtime.load import engine_of
-from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import shape_text
+
+# What shows the graph of a target in a bundle; code is opened with trust only.
+Show = Callable[..., Iterable[str]]
 
 
 def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust: bool) -> list[str]:
@@ -19,31 +23,36 @@ def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust:
     if bundle is None:
         if path.suffix == ".pt2" or target not in (None, "onnx"):
             raise UsageError(
-                f"{path} is no bundle folder", hint="--graph of a .pt2 needs the folder"
+                f"{path} is not a bundle folder", hint="pass the folder that the file is in"
             )
-        return list(_onnx_lines(path.read_bytes()))
+        return list(_model_lines(path.read_bytes()))
     chosen = engines.chosen(
         target or next(iter(bundle.targets)), tuple(bundle.targets), where=str(path)
     )
-    if chosen == "onnx":
-        return list(_onnx_lines(bundle.files[bundle.targets[chosen]]))
-    if chosen == "aoti":
+    show = targets.get(chosen).graph
+    if not show:
         raise UsageError(
-            "aoti is machine code, which has no graph to show",
-            hint="export with targets=['torch_export', 'aoti'] and show the former",
+            f"{chosen} is machine code, which has no graph to show",
+            hint=f"export with targets=[{targets.DEFAULT!r}, {chosen!r}] and look at the first: "
+            f"--target {targets.DEFAULT}",
         )
-    engine: Any = engine_of(bundle, chosen, trust=trust)
-    return [
-        line
-        for name, program in engine.programs.items()
-        for line in (
-            *([] if name == STEP else ["", f"# {name}"]),
-            *program.graph_module.print_readable(print_output=False).strip().splitlines(),
-        )
-    ]
+    return list(cast("Show", targets.imported(show))(bundle, trust=trust))
 
 
-def _onnx_lines(model: bytes) -> Iterator[str]:
+def onnx_lines(bundle: Bundle, *, trust: bool) -> Iterator[str]:
+    """The ports, weights and nodes of the ONNX file. It is data: trust changes nothing."""
+    return _model_lines(bundle.files[POLICY])
+
+
+def torch_export_lines(bundle: Bundle, *, trust: bool) -> Iterator[str]:
+    """The Python code of each captured graph."""
+    engine: Any = engine_of(bundle, "torch_export", trust=trust)
+    for name, program in engine.programs.items():
+        yield from [] if name == STEP else ["", f"# {name}"]
+        yield from program.graph_module.print_readable(print_output=False).strip().splitlines()
+
+
+def _model_lines(model: bytes) -> Iterator[str]:
     onnx: Any = need("onnx", extra="export")
     graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(model)).graph
     known = {value.name: _type(onnx, value.type.tensor_type) for value in _values(graph)}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import operators
+from roadworthy.cli import operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -21,25 +21,21 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.graph import graph_lines
-from roadworthy.cli.targets import resolve
+from roadworthy.cli.objects import resolve
 from roadworthy.cli.values import node_values, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import load
-from roadworthy.spec.bundle import CERTIFICATE, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
+from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.certificate import Certificate
 
 
 def inspect(
     path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone file of one.")],
     graph: Annotated[bool, typer.Option("--graph", help="Print the graph alone.")] = False,
-    target: Annotated[
-        str | None, typer.Option(help="Whose graph: onnx or torch_export. The first if not said.")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Open a file that is code: torch_export.")
-    ] = False,
+    target: Annotated[str | None, typer.Option(help=target_help.SHOWN)] = None,
+    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
     values: Annotated[
         bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
     ] = False,
@@ -79,7 +75,7 @@ def inspect(
         return
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
     signature = bundle.signature if bundle else _lone_signature(path)
-    model = files.get(bundle.targets.get("onnx", "") if bundle else path.name, b"")
+    model = files.get(POLICY if bundle else path.name, b"")
     if operators_only:
         if as_json:
             print_json(operators.described(model))
@@ -130,7 +126,10 @@ def _lone_signature(path: Path) -> Signature:
         return load(path).signature
     found = Archive(data, where=str(path)).signature
     if found is None:
-        raise BundleError(f"{path} carries no signature: Roadworthy did not write it")
+        raise BundleError(
+            f"{path} has no signature: Roadworthy did not write it",
+            hint="pass a bundle folder, or a file that rw.export wrote",
+        )
     return found
 
 

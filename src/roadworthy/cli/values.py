@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,23 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     """One row for each value: name, operator, dtype, range, and its distance from PyTorch's."""
     for module in ("onnx", "torch"):
         need(module, extra="export")
-    from roadworthy.verification.nodes import artifact_values, torch_values
-    from roadworthy.verification.subjects import subject_of
+    from roadworthy.comparing import original_for
+    from roadworthy.originals.original import TorchValue
+    from roadworthy.verification.graph_values import artifact_values
 
     if not path.is_dir():
-        raise UsageError(f"{path} is no bundle folder", hint="--values needs the folder")
+        raise UsageError(
+            f"{path} is not a bundle folder", hint="--values needs the folder, not a file of it"
+        )
     bundle = Bundle.open(path)
     signature = bundle.signature
     rows = signature.fixed_rows or 1
     drawn = draw(signature, np.random.default_rng(seed), steps=1, rows=rows)
     inputs = {name: array[0] for name, array in drawn.items()}
     memory = {each.name: each.fresh(rows) for each in signature.memory}
-    truth = {}
+    truth: Mapping[str, TorchValue] = {}
     if against is not None:
-        truth = torch_values(subject_of(bundle, against).source, signature, inputs, memory)
+        truth = original_for(bundle, against, {}).graph_values(signature, inputs, memory)
     found = []
     for node in artifact_values(bundle.files[POLICY], signature, inputs, memory):
         expected = truth.get(node.name)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
+from roadworthy.cli.describing import Exploration, Settings, framework_keywords
+from roadworthy.cli.objects import resolve, thing
 from roadworthy.cli.play import environment
-from roadworthy.cli.targets import resolve
-from roadworthy.verification.verify import verify as verify_bundle
-from roadworthy.worlds.world import World
+from roadworthy.verifying import verify as verify_bundle
 
 
 def verify(
@@ -23,13 +24,15 @@ def verify(
         str | None,
         typer.Option(help="Play in closed loop: Gymnasium id, module:Id, or file.py:make_env."),
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 20,
+    exploration: Exploration = None,
+    settings: Settings = None,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="How many episodes to play; 20 if not said.")
+    ] = None,
     margin: Annotated[
         float | None, typer.Option(min=0, help="Mean return that the artifact may lose.")
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run the targets that are code: torch_export, aoti.")
-    ] = False,
+    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -42,18 +45,42 @@ def verify(
     roadworthy verify walker --against my_policy.py:actor
 
     roadworthy verify cartpole --against my_policy.py:actor --env CartPole-v1 --episodes 50
+
+    A policy of a framework is given what export was given: --exploration, --env, --set.
     """
-    world = World(environment(env), episodes=episodes, margin=margin) if env else None
     with working(silent=as_json) as progress:
-        live = resolve(against) if against else None
+        live = thing(against) if against else None
+        said = {} if exploration is None else {"exploration": exploration}
         certificate = verify_bundle(
-            folder, against=live, env=world, seed=seed, trust=trust, progress=progress
+            folder,
+            against=live,
+            env=_env(env, live),
+            episodes=episodes,
+            margin=margin,
+            seed=seed,
+            trust=trust,
+            progress=progress,
+            **said,
+            **framework_keywords(settings),
         )
     if as_json:
         print_json(certificate.to_json())
     else:
         print_certificate(certificate)
         if live is None:
-            out().print("the live module was not part of it: --against file.py:name", style="dim")
+            told = (
+                "compared with the recorded steps only; --against file.py:name adds the live policy"
+            )
+            out().print(told, style="dim")
     if not certificate.passed:
         raise typer.Exit(1)
+
+
+def _env(name: str | None, live: Any) -> Any:
+    """The environment to play in; or the one that says what a framework's policy sees."""
+    if name is None or live is None or ".py:" not in name:
+        return None if name is None else environment(name)
+    from roadworthy.comparing import is_environment_of
+
+    made = resolve(name)
+    return made if is_environment_of(live, made) else environment(name)

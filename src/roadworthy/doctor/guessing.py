@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.capture.source import forward_parameters
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.source import forward_parameters
 
 # Cameras in reinforcement learning are square and of this size more often than of any other.
 _PIXELS = 84
@@ -44,6 +44,8 @@ def example_lacking(patient: Patient) -> Iterator[Finding]:
         code="RW171",
         where=patient.name,
         what="no example was given: the code was read, but nothing was run",
-        hint=f"example={{{listed}}}" if shapes else "example={'obs': …}, batch axis first",
+        hint=f"pass example={{{listed}}}"
+        if shapes
+        else "pass example={'obs': …}, batch axis first",
         severity="note",
     )

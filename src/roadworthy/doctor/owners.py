@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-_NOBODY = ("roadworthy", "types", "builtins", "importlib", "_frozen_importlib")
+from roadworthy.lines import is_machinery
 
 
 def owners(module: torch.nn.Module) -> tuple[object, ...]:
@@ -28,4 +28,4 @@ def _holders(module: torch.nn.Module) -> Iterator[object]:
 
 
 def _is_owner(owner: object) -> bool:
-    return not isinstance(owner, type) and type(owner).__module__.partition(".")[0] not in _NOBODY
+    return not isinstance(owner, type) and not is_machinery(type(owner))

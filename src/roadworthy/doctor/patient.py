@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.source import Attribute, Source
-from roadworthy.capture.study import Study
+from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.errors import Finding
+from roadworthy.lines import is_authors_class
 from roadworthy.program import Program
+from roadworthy.source import Attribute, Source
 
-# Their code is not the user's to change.
-_LIBRARIES = ("torch", "tensordict", "torchrl", "roadworthy")
 # Where training code keeps the network that acts.
 _ACTS = (
     "policy", "actor", "actor_critic", "alg.policy", "alg.actor_critic", "agent", "model",
@@ -27,7 +26,7 @@ class Patient:
     """`subject` is what the caller passed, `module` the network in it, `source` how it is called.
 
     `source` is None where no example was given: then only what can be read is read. `owners`
-    hold the module in an attribute. `study` is there while the policy can be run, `program` once
+    hold the module in an attribute. `analysis` is there while the policy can be run, `program` once
     it was captured.
     """
 
@@ -35,7 +34,7 @@ class Patient:
     module: torch.nn.Module
     source: Source | None = None
     owners: tuple[object, ...] = ()
-    study: Study | None = None
+    analysis: ModuleAnalysis | None = None
     program: Program | None = None
 
     @property
@@ -52,7 +51,7 @@ class Patient:
     def written_by_users(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Path and module of every submodule whose class belongs to no library."""
         for path, module in self.module.named_modules():
-            if type(module).__module__.partition(".")[0] not in _LIBRARIES:
+            if is_authors_class(type(module)):
                 yield path, module
 
     def at(self, path: str) -> str:

@@ -29,7 +29,7 @@ _CORE_OPERATORS = {"aten", "prims", "prim", "higher_order"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class CodePattern:
     """One thing that was seen: where, and for state, in which attribute."""
 
     kind: Kind
@@ -55,9 +55,9 @@ class _Method:
         return f"{self.file}:{self.first + line - 1} ({self.lines[line - 1].strip()})"
 
 
-def sights(module: torch.nn.Module, given: set[str]) -> list[Sight]:
+def code_patterns(module: torch.nn.Module, given: set[str]) -> list[CodePattern]:
     """What `forward` of a module does that a graph cannot; `given` names its inputs, if known."""
-    found: dict[tuple[Kind, str, str], Sight] = {}
+    found: dict[tuple[Kind, str, str], CodePattern] = {}
     done: set[str] = set()
     read_first: set[str] = set()
     waiting: list[tuple[str, set[str] | None]] = [("forward", None)]
@@ -111,11 +111,11 @@ class _Reader(ast.NodeVisitor):
 
     def __init__(self, method: _Method) -> None:
         self.method = method
-        self.found: list[Sight] = []
+        self.found: list[CodePattern] = []
         self.calls: list[tuple[str, set[str] | None]] = []
 
     def _see(self, kind: Kind, node: ast.AST, name: str = "") -> None:
-        self.found.append(Sight(kind, self.method.where(node), name))
+        self.found.append(CodePattern(kind, self.method.where(node), name))
 
     @property
     def taint(self) -> Taint:

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from roadworthy.doctor.patient import Patient
+from roadworthy.lines import is_authors_class
+from roadworthy.originals.advisories import never_updated
 from roadworthy.spec.port import Array
 
 _NAMED = re.compile(r"obs_rms|running_mean_std|normali[sz]er|obs_norm|state_norm|rms$")
@@ -21,7 +23,6 @@ _OTHER = re.compile(
 )
 _MEAN = re.compile(r"(.*?)mean")
 _SPREADS = ("var", "std", "variance", "stddev")
-_ALIEN = ("torch", "numpy", "roadworthy", "gymnasium", "builtins", "types")
 
 Numbers = torch.Tensor | Array
 
@@ -40,9 +41,8 @@ class Statistics:
 
     @property
     def untouched(self) -> bool:
-        """Whether no observation was ever counted: mean 0 and a spread of 1, or of 0."""
-        spread = _array(self.spread)
-        return not np.any(_array(self.mean)) and bool(np.all(spread == 1) or not np.any(spread))
+        """Whether no observation was ever counted."""
+        return never_updated(_array(self.mean), _array(self.spread))
 
 
 def statistics(patient: Patient) -> list[Statistics]:
@@ -75,8 +75,7 @@ def _below(where: str, root: object, inside: bool) -> Iterator[Statistics]:
 
 def _pairs(where: str, holder: object, inside: bool) -> Iterator[Statistics]:
     named = _NAMED.search(where.rpartition(".")[2])
-    alien = type(holder).__module__.partition(".")[0] in _ALIEN
-    if _OTHER.search(where) or (alien and not named):
+    if _OTHER.search(where) or not (named or is_authors_class(type(holder))):
         return
     held = _attributes(holder)
     for name, mean in held.items():
@@ -99,13 +98,17 @@ def _attributes(holder: object) -> dict[str, Any]:
 
 
 def _is_plain_object(value: object) -> bool:
-    kind = type(value)
-    return hasattr(value, "__dict__") and not (
-        isinstance(value, (type, torch.nn.Module))
-        or callable(value)
-        or kind.__module__.partition(".")[0]
-        in ("torch", "numpy", "roadworthy", "builtins", "types")
+    return (
+        hasattr(value, "__dict__")
+        and not isinstance(value, (type, torch.nn.Module))
+        and not callable(value)
+        and (is_authors_class(type(value)) or _is_environments(value))
     )
+
+
+def _is_environments(value: object) -> bool:
+    """Whether it belongs to Gymnasium: its wrappers hold the running statistics of training."""
+    return type(value).__module__.partition(".")[0] == "gymnasium"
 
 
 def _is_numbers(value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,33 +11,33 @@ from functools import partial
 import numpy as np
 import torch
 
-from roadworthy.capture.borrowed import one_thread
+from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.memory import one_row
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.substitute import Read
+from roadworthy.capture.substitution import Read
 from roadworthy.environment import registration
-from roadworthy.environment.discovery import discover
 from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.free_run import free_run
 from roadworthy.environment.hidden import hidden
-from roadworthy.environment.life import life
 from roadworthy.environment.movement import Movement, movement
-from roadworthy.environment.original import EnvironmentOriginal, original
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
-from roadworthy.environment.stepping import CapturedHalf, captured_halves, evaluating
+from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
+from roadworthy.environment.steps import EnvironmentSteps, environment_steps
 from roadworthy.errors import ExportError, Finding
+from roadworthy.originals.original import Original
 from roadworthy.program import Program
 from roadworthy.runtime.policy import Policy
+from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
 from roadworthy.spec.signature import Action, Signature
-from roadworthy.verification.certificate import Check
 
 OBSERVED_STEPS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CapturedEnvironment:
-    """The program, and everything needed to step the original beside it."""
+class EnvironmentOriginal(Original):
+    """A captured environment: its program, and everything needed to step the original beside it."""
 
     source: EnvironmentSource
     program: Program
@@ -49,8 +49,8 @@ class CapturedEnvironment:
         return self.source.rows
 
     @contextmanager
-    def original(self, signature: Signature, *, rows: int) -> Iterator[EnvironmentOriginal]:
-        with original(self.source, self.initial, signature.decimation) as live:
+    def open(self, signature: Signature, *, rows: int) -> Iterator[EnvironmentSteps]:
+        with environment_steps(self.source, self.initial, signature.decimation) as live:
             yield live
 
     def draw(
@@ -59,26 +59,20 @@ class CapturedEnvironment:
         """Values that the environment really had, and others near them."""
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
 
-    def further_checks(self, policy: Policy) -> list[Check]:
-        return [life(policy, self.source)]
+    def extra_checks(self, policy: Policy) -> Sequence[Check]:
+        return [free_run(policy, self.source)]
 
 
 def capture_environment(
-    env: ExportableEnvironment,
-    actor: torch.nn.Module,
-    *,
-    contract: bool = False,
-    auto: bool = False,
-) -> CapturedEnvironment:
+    source: EnvironmentSource, *, contract: bool = False
+) -> EnvironmentOriginal:
     """The captured environment, or every mistake in its registration at once.
 
-    `contract` asks for what Exploy's controller can run; `auto` registers what was forgotten.
+    `contract` asks for what Exploy's controller can run.
     """
-    if auto:
-        discover(env, actor).register()
-    source = EnvironmentSource(env, actor)
+    env, actor = source.env, source.actor
     with preserved(env, actor), one_thread():
-        evaluating(env, actor)
+        set_evaluation_mode(env, actor)
         env.prepare_export()
         wrong = registration.problems(source, contract=contract)
         if wrong:
@@ -93,7 +87,7 @@ def capture_environment(
         halves = several or halves
         signature = _signature(source, initial, symbolic=several is not None)
         reads = [read for half in halves.values() for read in half.reads]
-        return CapturedEnvironment(
+        return EnvironmentOriginal(
             source=source,
             program=Program(
                 signature=signature,
@@ -142,7 +136,7 @@ def _refuse_randomness(halves: Mapping[str, CapturedHalf]) -> None:
                 Finding(
                     code="RW123",
                     where=place,
-                    what="random numbers are drawn inside the graph",
+                    what="the environment draws random numbers here, and a file must not",
                     hint="switch the noise off for the export, or keep it in a tensor and "
                     "register that as an Input",
                 )

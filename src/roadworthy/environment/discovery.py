@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from roadworthy.capture.borrowed import one_thread
+from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.environment.stepping import captured_halves, evaluating
+from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +44,13 @@ class Discovery:
 
 
 def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
-    """The components that the environment lacks; it is handed back as it was."""
+    """The components that the environment lacks; it is handed back as it was.
+
+    Printed, they are the lines to add; `register()` adds them.
+    """
     source = EnvironmentSource(env, actor)
     with preserved(env, actor), one_thread():
-        evaluating(env, actor)
+        set_evaluation_mode(env, actor)
         env.prepare_export()
         moved = movement(source)
         halves = captured_halves(source)

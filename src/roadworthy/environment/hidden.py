@@ -16,16 +16,16 @@ import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.substitute import Read
+from roadworthy.capture.substitution import Read
 from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, after, unreachable_moves
+from roadworthy.environment.movement import Movement, advanced, unreachable_moves
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
+from roadworthy.spec.tolerance import INFLUENCE
 
-CLOSE = 1e-6
 # What matters at one moment may be multiplied by zero at another: after so many live steps.
 MOMENTS = (0, 5, 17)
 # No fraction of a period: a sine of the nudged value must not come out the same.
@@ -45,17 +45,19 @@ class Hidden:
     handed_over: bool = False
 
     def finding(self, source: EnvironmentSource) -> Finding:
-        cause = "changes by itself" if self.kind == "Input" else "is changed by the step"
+        cause = "changes between steps" if self.kind == "Input" else "is written by the step"
         if self.place is None:
             return Finding(
                 code="RW121",
                 where=self.where,
-                what=f"reads a tensor that {cause} and that no attribute leads to",
-                hint=f"keep it in an attribute of the environment, and register it as {self.kind}",
+                what=f"reads a tensor that {cause}, and no attribute of the environment holds it",
+                hint=f"keep it in an attribute of the environment and register that as {self.kind}",
             )
         shown = self.place.public(source.roots)
         if self.number:
-            what = "a Python number that changes, and the outputs depend on it"
+            what = (
+                "is a Python number that changes, and the outputs depend on it: it would be frozen"
+            )
         else:
             what = f"is read, {cause}, and is not registered: it would be frozen"
         return Finding(
@@ -98,7 +100,7 @@ def hidden(
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     for steps in MOMENTS:
-        with after(source, steps):
+        with advanced(source, steps):
             for each in (
                 *_tensors(source, reads, moved, {*found, *handed_over}),
                 *_numbers(source, moved),
@@ -194,10 +196,7 @@ def outcome(source: EnvironmentSource, half: str) -> list[torch.Tensor]:
 
 
 def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    return all(
-        a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0, atol=CLOSE)
-        for a, b in zip(one, other, strict=True)
-    )
+    return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:

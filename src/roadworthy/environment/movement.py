@@ -71,7 +71,7 @@ def movement(source: EnvironmentSource) -> Movement:
 
 
 @contextmanager
-def after(source: EnvironmentSource, steps: int) -> Iterator[None]:
+def advanced(source: EnvironmentSource, steps: int) -> Iterator[None]:
     """The environment as it is so many policy steps from now; it is put back afterwards."""
     with preserved(*source.roots.values()), torch.inference_mode():
         for _ in range(steps):

@@ -11,6 +11,7 @@ from roadworthy.environment.actor import ExportableActor
 from roadworthy.environment.components import GetTensor, Input, Memory, Output, is_number
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.numbers import Number, located
+from roadworthy.errors import UsageError
 from roadworthy.spec.port import BATCH
 
 ACTIONS, OBSERVATIONS, CLOCK = "actions", "obs", "ctx.step_count"
@@ -112,3 +113,20 @@ def results(
     outputs = {ACTIONS: seen(actions), OBSERVATIONS: seen(observations)}
     outputs |= {name: seen(read()) for name, read in source.outputs.items()}
     return outputs, {name: seen(read()) for name, read in source.memory.items()}
+
+
+def describe(
+    env: ExportableEnvironment, *, actor: torch.nn.Module | None = None, auto: bool = False
+) -> EnvironmentSource:
+    """The source of a whole environment; `auto` registers what was forgotten."""
+    if actor is None:
+        raise UsageError(
+            "the actor is missing: an environment is exported together with it",
+            where=type(env).__name__,
+            hint="rw.export_environment(env, actor, folder), or pass actor=…",
+        )
+    if auto:
+        from roadworthy.environment.discovery import discover  # which looks at a source itself
+
+        discover(env, actor).register()
+    return EnvironmentSource(env, actor)

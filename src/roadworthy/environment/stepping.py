@@ -9,7 +9,7 @@ import torch
 
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
-from roadworthy.capture.substitute import Read, Substitution, regions
+from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.numbers import Number
@@ -146,8 +146,8 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
         return CapturedHalf(graph, step.log.reads, step.log.draws)
 
 
-def evaluating(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
-    """Every module that takes part, registered or not, in evaluation mode."""
+def set_evaluation_mode(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
+    """Changes every module that takes part, registered or not, to evaluation mode."""
     for root in (actor, env, *env.context_manager().modules):
         for _, value in walk(root):
             if isinstance(value, torch.nn.Module):

@@ -25,8 +25,8 @@ class Tick:
 
 
 @dataclass(slots=True, eq=False)
-class Life:
-    """An environment that is being watched: `step` advances it and tells of every tick.
+class LiveRun:
+    """An environment that is being watch_ticks: `step` advances it and tells of every tick.
 
     Most environments call apply_actions once in each tick, and that call is seen. Where they
     apply actions in a way of their own, the ticks are those of a world that stands still.
@@ -59,16 +59,16 @@ class Life:
 
 
 @contextmanager
-def watched(source: EnvironmentSource) -> Iterator[Life]:
+def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
     """The life of an environment, wherever in it apply_actions is called."""
-    life = Life(source)
+    life = LiveRun(source)
     depth = 0
 
     def watch(plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal depth
-            inputs = present(source.inputs)
+            inputs = current_values(source.inputs)
             depth += 1
             try:
                 result = plain(*args, **kwargs)
@@ -76,7 +76,9 @@ def watched(source: EnvironmentSource) -> Iterator[Life]:
                 depth -= 1
             # An adapter's method calls that of the environment inside: one tick, not two.
             if depth == 0:
-                life.seen.append(Tick(inputs, present(source.outputs), present(source.memory)))
+                life.seen.append(
+                    Tick(inputs, current_values(source.outputs), current_values(source.memory))
+                )
             return result
 
         return call
@@ -99,6 +101,6 @@ def watched(source: EnvironmentSource) -> Iterator[Life]:
                 object.__setattr__(owner, "apply_actions", plain)
 
 
-def present(ports: Mapping[str, GetTensor]) -> Tensors:
+def current_values(ports: Mapping[str, GetTensor]) -> Tensors:
     """The values that the ports have now."""
     return {name: read().detach().clone() for name, read in ports.items()}

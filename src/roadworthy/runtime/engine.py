@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from roadworthy.errors import BundleError, UsageError
+from roadworthy.errors import BundleError
 from roadworthy.spec.port import Array
+from roadworthy.spec.signature import Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Artifact:
+    """A policy as one target: its files, the one that is opened first, and their signature.
+
+    `where` names it in messages. Files are bytes, not paths: they are those that were compared
+    with their sums.
+    """
+
+    files: Mapping[str, bytes] = field(repr=False)
+    signature: Signature
+    where: str
+
+    @property
+    def main(self) -> bytes:
+        """The file that is opened first."""
+        return next(iter(self.files.values()))
 
 
 class Engine(Protocol):
@@ -17,14 +37,20 @@ class Engine(Protocol):
     ) -> Callable[[], None]: ...
 
 
+class EngineType(Protocol):
+    """A class of engines, as the table of targets names it: for one target, on some devices."""
+
+    def open(self, artifact: Artifact, *, threads: int, device: str) -> Engine:
+        """The engine over the files of a target, on a device that the table names for it."""
+        ...
+
+
 class OnnxEngine:
     """onnxruntime on one thread, without spinning: a control loop is not alone on its machine."""
 
-    def __init__(self, model: bytes, *, threads: int = 1) -> None:
+    def __init__(self, model: bytes, *, threads: int = 1, device: str = "cpu") -> None:
         import onnxruntime
 
-        if threads < 1:
-            raise UsageError(f"threads must be at least 1, got {threads}")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -36,7 +62,7 @@ class OnnxEngine:
         options.log_severity_level = 4
         try:
             self.session: Any = onnxruntime.InferenceSession(
-                model, options, providers=["CPUExecutionProvider"]
+                model, options, providers=[_PROVIDERS[device]]
             )
         except Exception as error:  # onnxruntime's exceptions share no narrower base
             raise BundleError(
@@ -44,10 +70,9 @@ class OnnxEngine:
                 hint="pip install --upgrade onnxruntime, or export with an older opset",
             ) from error
 
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The key-value pairs that the file carries."""
-        return dict(self.session.get_modelmeta().custom_metadata_map)
+    @classmethod
+    def open(cls, artifact: Artifact, *, threads: int, device: str) -> OnnxEngine:
+        return cls(artifact.main, threads=threads, device=device)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         binding = self.session.io_binding()
@@ -62,6 +87,13 @@ class OnnxEngine:
             try:
                 run(binding)
             except Exception as error:  # onnxruntime's exceptions share no narrower base
-                raise BundleError(f"onnxruntime cannot run the model: {error}") from error
+                raise BundleError(
+                    f"onnxruntime cannot run the model: {error}",
+                    hint="roadworthy verify FOLDER tests the bundle on this machine",
+                ) from error
 
         return step
+
+
+# Device → what onnxruntime calls it.
+_PROVIDERS = {"cpu": "CPUExecutionProvider"}

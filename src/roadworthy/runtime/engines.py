@@ -1,62 +1,45 @@
-"""Which engine runs which target, and what must be said before a file that is code is opened."""
+"""An engine for a target on a device, and what must be said before code is opened."""
 
 from __future__ import annotations
 
-from roadworthy.errors import BundleError, UsageError, did_you_mean
-from roadworthy.runtime.engine import Engine, OnnxEngine
-from roadworthy.spec.signature import Signature
+from typing import cast
 
-# Why opening a file of a target runs whatever its author put into it.
-_CODE = {
-    "torch_export": "reading it may unpickle objects of its author's choice",
-    "aoti": "it holds a compiled library that is loaded into this process",
-}
-NAMES = ("onnx", *_CODE)
-DEFAULT = "onnx"
+from roadworthy import targets
+from roadworthy.errors import BundleError, UsageError
+from roadworthy.runtime.engine import Artifact, Engine, EngineType
 
 
-def needs_trust(target: str) -> bool:
-    return target in _CODE
-
-
-def refuse_unknown(engine: str) -> None:
-    if engine not in NAMES:
-        raise UsageError(f"there is no engine {engine!r}", hint=did_you_mean(engine, NAMES))
-
-
-def chosen(engine: str | None, targets: tuple[str, ...], *, where: str) -> str:
-    """The engine that was asked for, or the default, if the policy is there in that form."""
-    if engine is not None:
-        refuse_unknown(engine)
-    wanted = engine or DEFAULT
-    if wanted in targets:
+def chosen(wanted: str | None, present: tuple[str, ...], *, where: str) -> str:
+    """The target that was asked for, or the default, if the policy is there in that form."""
+    wanted = targets.get(wanted or targets.DEFAULT).name
+    if wanted in present:
         return wanted
-    other = targets[0]
-    instead = f"engine={other!r}" + (", trust=True" if needs_trust(other) else "")
+    other = present[0]
+    instead = f"engine={other!r}" + (", trust=True" if targets.get(other).code else "")
     raise BundleError(
-        f"there is no {wanted} target here, only {', '.join(targets)}",
+        f"the bundle has no {wanted} target, only {', '.join(present)}",
         code="RW210",
         where=where,
         hint=f"load with {instead}, or export with targets=[{wanted!r}, …]",
     )
 
 
-def opened(
-    target: str, data: bytes, signature: Signature, *, where: str, trust: bool, threads: int
-) -> Engine:
-    """The engine over the bytes of a target; what is code is opened only if it is trusted."""
+def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads: int) -> Engine:
+    """The engine of a target on a device; what is code is opened only if it is trusted."""
+    row = targets.get(target)
     if threads < 1:
         raise UsageError(f"threads must be at least 1, got {threads}")
-    if target in _CODE and not trust:
-        raise BundleError(
-            f"the file is code: {_CODE[target]}",
-            code="RW211",
-            where=where,
-            hint="trust=True (--trust), only for files that you made or whose origin you know",
+    if device not in row.engines:
+        raise UsageError(
+            f"the target {target} has no engine for the device {device!r}",
+            hint=f"it runs on {', '.join(row.engines)}",
         )
-    if target == "onnx":
-        return OnnxEngine(data, threads=threads)
-    from roadworthy.runtime.torch_engines import AotiEngine, TorchExportEngine
-
-    made = TorchExportEngine if target == "torch_export" else AotiEngine
-    return made(data, signature, where=where, threads=threads)
+    if row.code and not trust:
+        raise BundleError(
+            f"the file is code: {row.code}",
+            code="RW211",
+            where=artifact.where,
+            hint="pass trust=True (--trust), only for files that you made or whose origin you know",
+        )
+    engine = cast("EngineType", targets.imported(row.engines[device]))
+    return engine.open(artifact, threads=threads, device=device)

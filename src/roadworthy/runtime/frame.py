@@ -12,7 +12,7 @@ from roadworthy.spec.port import BATCH, Array, Memory, Port
 from roadworthy.spec.signature import Signature
 
 
-class State:
+class MemoryBuffers:
     """Memory for a number of rows, twice: a step reads one side and writes the other."""
 
     def __init__(self, signature: Signature, *, rows: int) -> None:
@@ -40,7 +40,18 @@ class State:
             rows = ... if mask is None else memory.rows(mask)
             current[rows] = fresh[rows]
 
-    def snapshot(self) -> dict[str, Array]:
+    def write(self, values: Mapping[str, Array], mask: Array | None = None) -> None:
+        """Changes the named memories, in every row or in those where `mask` is true.
+
+        In place: engines hold the addresses.
+        """
+        for memory in self.memory:
+            if memory.name in values:
+                rows = ... if mask is None else memory.rows(mask)
+                self.sides[self.turn][memory.name][rows] = values[memory.name]
+
+    def copies(self) -> dict[str, Array]:
+        """What is remembered now, by name."""
         return {name: array.copy() for name, array in self.sides[self.turn].items()}
 
 
@@ -51,18 +62,18 @@ class Frame:
         self,
         signature: Signature,
         engine: Engine,
-        state: State,
+        buffers: MemoryBuffers,
         dims: Mapping[str, int],
         *,
         unbatched: bool,
     ) -> None:
         inputs = {port.name: _buffer(port, dims) for port in signature.inputs}
         outputs = {port.name: _buffer(port, dims) for port in signature.outputs}
-        clock = {signature.clock: state.ticks} if signature.clock else {}
+        clock = {signature.clock: buffers.ticks} if signature.clock else {}
         self._runs: tuple[Callable[[], None], ...] = tuple(
             engine.bind(
-                inputs | clock | {m.input: state.sides[turn][m.name] for m in signature.memory},
-                outputs | {m.output: state.sides[1 - turn][m.name] for m in signature.memory},
+                inputs | clock | {m.input: buffers.sides[turn][m.name] for m in signature.memory},
+                outputs | {m.output: buffers.sides[1 - turn][m.name] for m in signature.memory},
             )
             for turn in (0, 1)
         )
@@ -90,10 +101,10 @@ class Frame:
         for name, buffer, _, _ in self._slots:
             buffer[...] = values[name]
 
-    def run(self, state: State) -> dict[str, Array]:
-        self._runs[state.turn]()
+    def run(self, buffers: MemoryBuffers) -> dict[str, Array]:
+        self._runs[buffers.turn]()
         # Only a step that succeeded moves memory on.
-        state.advance()
+        buffers.advance()
         return {name: buffer.copy() for name, buffer in self._outputs}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,14 @@ from roadworthy.errors import UsageError
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import noise
 from roadworthy.spec.signature import Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoiseState:
+    """Where the streams stand: the seed, and the generator of each row that has drawn."""
+
+    seed: int
+    streams: tuple[Mapping[str, Any], ...]
 
 
 class NoiseSource:
@@ -31,6 +40,23 @@ class NoiseSource:
         self.seed = seed
         self._streams: list[np.random.Generator] = []
 
+    def state(self) -> NoiseState | None:
+        """Where the streams stand; None where nothing is drawn."""
+        if self.seed is None or not self.ports:
+            return None
+        streams = tuple(stream.bit_generator.state for stream in self._streams)
+        return NoiseState(seed=self.seed, streams=streams)
+
+    def restore(self, state: NoiseState | None) -> None:
+        """Goes on from where the streams stood."""
+        if state is None:
+            return
+        self.seed = state.seed
+        # Rows beyond those that had drawn begin their streams when they are asked to.
+        self._streams = [_stream(state.seed, row) for row in range(len(state.streams))]
+        for stream, stood in zip(self._streams, state.streams, strict=True):
+            stream.bit_generator.state = dict(stood)
+
     def added(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs and, for the noise ports that they leave out, fresh draws."""
         absent = [port for port in self.ports if port.name not in inputs]
@@ -38,8 +64,7 @@ class NoiseSource:
             return dict(inputs)
         rows, batched = self._rows(inputs)
         for row in range(len(self._streams), rows):
-            sequence = np.random.SeedSequence(self.seed, spawn_key=(row,))
-            self._streams.append(np.random.Generator(np.random.PCG64(sequence)))
+            self._streams.append(_stream(self.seed, row))
         drawn: dict[str, Array] = {}
         for port in absent:
             shape = tuple(dim for dim in port.shape[1:] if isinstance(dim, int))
@@ -59,3 +84,8 @@ class NoiseSource:
                 if len(shape) == len(port.shape) and shape[axis]:
                     return shape[axis], True
         return 1, False
+
+
+def _stream(seed: int | None, row: int) -> np.random.Generator:
+    """The stream of a row, from its beginning."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(row,))))

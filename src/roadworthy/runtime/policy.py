@@ -10,8 +10,10 @@ import numpy as np
 from roadworthy.errors import PortMismatch, UsageError, did_you_mean
 from roadworthy.runtime import feeds
 from roadworthy.runtime.engine import Engine
-from roadworthy.runtime.frame import Frame, State
+from roadworthy.runtime.frame import Frame, MemoryBuffers
 from roadworthy.runtime.noise import NoiseSource
+from roadworthy.runtime.protocol import action
+from roadworthy.runtime.state import PolicyState, memory_findings, refuse_foreign, rows_in
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
@@ -20,12 +22,16 @@ MOST_FRAMES = 8
 
 
 class Policy:
-    """A policy that runs on `engine`. Not for use from two threads at once: load it twice."""
+    """A loaded policy: named values in, named values out, memory kept inside.
+
+    `signature` says what goes in and what comes out. Not for use from two threads at once: load it
+    twice.
+    """
 
     def __init__(self, signature: Signature, engine: Engine, *, seed: int | None = None) -> None:
         self.signature = signature
         self._engine = engine
-        self._state = State(signature, rows=signature.fixed_rows or 1)
+        self._buffers = MemoryBuffers(signature, rows=signature.fixed_rows or 1)
         self._fresh = True
         self._frames: dict[tuple[Any, ...], Frame] = {}
         self._frame: Frame | None = None
@@ -43,23 +49,13 @@ class Policy:
         frame = self._frame
         if frame is None or type(inputs) is not dict or not frame.load(inputs):
             frame = self._prepare(inputs)
-        outputs = frame.run(self._state)
+        outputs = frame.run(self._buffers)
         self._fresh = False
         return outputs
 
     def act(self, obs: Any) -> Any:
         """The action for an observation: an array for one input, a mapping for several."""
-        ports = self.signature.observed
-        if not isinstance(obs, Mapping):
-            if len(ports) > 1:
-                names = ", ".join(repr(port.name) for port in ports)
-                raise UsageError(
-                    f"the policy has {len(ports)} inputs, got one {type(obs).__name__}",
-                    hint=f"pass a dict with {names}",
-                )
-            obs = {ports[0].name: obs}
-        action = self.step(obs)[self.signature.action_output]
-        return action if action.ndim else action[()]
+        return action(self, obs)
 
     def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
         """Memory back to its initial value, in every row or in those where `mask` is true.
@@ -69,32 +65,22 @@ class Policy:
         if seed is not None:
             self._noise.restart(seed)
         if mask is None:
-            self._state.reset()
+            self._buffers.reset()
             self._fresh = True
             return
-        rows = np.asarray(mask)
         # Before the first step, and without memory, any number of rows is as good as reset.
-        known = self._state.rows if self.signature.memory and not self._fresh else rows.size
-        if rows.dtype != np.bool_ or rows.shape != (known,):
-            raise PortMismatch(
-                f"expected bool ({known},), one flag for each row, got {rows.dtype} {rows.shape}",
-                where="reset mask",
-                hint="pass a boolean array such as terminated | truncated",
-            )
-        if self.signature.fixed_rows and rows.any() and not rows.all():
+        known = self.rows if self.signature.memory and not self._fresh else np.size(mask)
+        rows = self._mask(mask, known, where="reset mask")
+        if self._buffers.ticks and rows.any() and not rows.all():
             raise UsageError(
-                f"a policy of {known} fixed rows resets them together",
+                "single rows can be reset only at a tick at which the policy acts, and this is "
+                "not one",
                 where="reset mask",
-                hint="export with a symbolic batch to reset single rows",
+                hint=f"it acts every {self.signature.decimation} ticks; reset() resets all rows "
+                "at any tick",
             )
-        if self._state.ticks and rows.any() and not rows.all():
-            raise UsageError(
-                "the clock is the same for all rows, and this is not a tick at which they decide",
-                where="reset mask",
-                hint=f"reset single rows every {self.signature.decimation} ticks, or all of them",
-            )
-        if known == self._state.rows:
-            self._state.reset(rows)
+        if known == self.rows:
+            self._buffers.reset(rows)
 
     def forget(self, names: Collection[str]) -> None:
         """Single memories back to their initial value: to see what each of them is for."""
@@ -103,7 +89,7 @@ class Policy:
             raise UsageError(
                 f"there is no memory {unknown[0]!r}", hint=did_you_mean(unknown[0], self.memory)
             )
-        self._state.forget([each for each in self.signature.memory if each.name in names])
+        self._buffers.forget([each for each in self.signature.memory if each.name in names])
 
     @property
     def seed(self) -> int | None:
@@ -113,7 +99,93 @@ class Policy:
     @property
     def memory(self) -> dict[str, Array]:
         """A copy of what the policy remembers, by memory name."""
-        return self._state.snapshot()
+        return self._buffers.copies()
+
+    @property
+    def rows(self) -> int:
+        """How many rows the policy remembers: 1 before the first step, and without memory."""
+        return self._buffers.rows
+
+    def set_memory(self, values: Mapping[str, Any], mask: Any = None) -> None:
+        """Changes what the policy remembers, in every row or in those where `mask` is true.
+
+        Values are like those of `memory`, with as many rows as the mask picks; memories that are
+        left out stay. Without a mask, values for every memory may bring another number of rows.
+        The clock of a policy of two rates goes on: `restore` puts back everything.
+        """
+        memory = self.signature.memory
+        picked = None if mask is None else self._mask(mask, self.rows, where="memory mask")
+        rows = self.rows if picked is None else int(picked.sum())
+        if picked is None and all(each.name in values for each in memory):
+            rows = rows_in(memory, values) or rows
+        findings = memory_findings(memory, values, rows)
+        if findings:
+            raise PortMismatch(findings=findings)
+        if picked is None and rows != self.rows:
+            self._make_room(rows)
+        if rows:
+            self._buffers.write(values, picked)
+            self._fresh = False
+
+    def state(self) -> PolicyState:
+        """All that the policy carries from this step to the next, for `restore`."""
+        memory = self.memory
+        for array in memory.values():
+            array.flags.writeable = False
+        return PolicyState(
+            rows=self.rows,
+            memory=memory,
+            tick=int(self._buffers.ticks),
+            noise=self._noise.state(),
+            fresh=self._fresh,
+        )
+
+    def restore(self, state: PolicyState) -> None:
+        """Goes on from a state of this policy, or of another one with the same signature.
+
+        The next steps are, bit for bit, those that the policy would have taken from there.
+        """
+        refuse_foreign(state, self.signature, draws=bool(self._noise.ports))
+        if state.rows != self.rows:
+            self._make_room(state.rows)
+        self._buffers.write(state.memory)
+        self._buffers.ticks[...] = state.tick
+        self._noise.restore(state.noise)
+        self._fresh = state.fresh
+
+    def __copy__(self) -> Policy:
+        """A policy with the same engine and a memory of its own, which goes on from here."""
+        copied = Policy(self.signature, self._engine)
+        copied.restore(self.state())
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Policy:
+        return self.__copy__()  # what is shared never changes
+
+    def _mask(self, mask: Any, known: int, *, where: str) -> Array:
+        """One flag for each of the `known` rows, or an error."""
+        rows: Array = np.asarray(mask)
+        if rows.dtype != np.bool_ or rows.shape != (known,):
+            raise PortMismatch(
+                f"expected bool ({known},), one flag for each row, got {rows.dtype} {rows.shape}",
+                where=where,
+                hint="pass a boolean array such as terminated | truncated",
+            )
+        if self.signature.fixed_rows and rows.any() and not rows.all():
+            raise UsageError(
+                f"the policy has {known} fixed rows, which change together",
+                where=where,
+                hint="call it without a mask, or export without batch= to reach single rows",
+            )
+        return rows
+
+    def _make_room(self, rows: int) -> None:
+        """Fresh memory for another number of rows, at the same tick; frames of the old are gone."""
+        ticks = self._buffers.ticks
+        self._buffers = MemoryBuffers(self.signature, rows=rows)
+        self._buffers.ticks[...] = ticks
+        self._frames.clear()
+        self._frame = None
 
     def _prepare(self, inputs: Mapping[str, Any]) -> Frame:
         """The slow path of a step: check and cast every value, find or make the buffers."""
@@ -124,22 +196,21 @@ class Policy:
             )
         values = feeds.arrays(self.signature, inputs, self._noted)
         dims, unbatched = feeds.dims(self.signature, values)
-        rows = dims.get(BATCH, self._state.rows)
-        if self.signature.memory and rows != self._state.rows:
+        rows = dims.get(BATCH, self.rows)
+        if self.signature.memory and rows != self.rows:
             if not self._fresh:
                 raise PortMismatch(
-                    f"the policy remembers {self._state.rows} rows, got {rows}",
+                    f"the policy remembers {self.rows} rows, got {rows}",
                     where="batch",
                     hint="call policy.reset() before the number of rows changes",
                 )
-            self._state = State(self.signature, rows=rows)
-            self._frames.clear()
+            self._make_room(rows)
         key = (*dims.items(), unbatched)
         frame = self._frames.get(key)
         if frame is None:
             if len(self._frames) >= MOST_FRAMES:
                 del self._frames[next(iter(self._frames))]
-            frame = Frame(self.signature, self._engine, self._state, dims, unbatched=unbatched)
+            frame = Frame(self.signature, self._engine, self._buffers, dims, unbatched=unbatched)
             self._frames[key] = frame
         frame.fill(values)
         self._frame = frame

@@ -9,6 +9,7 @@ from typing import Any
 from roadworthy.errors import BundleError, need
 from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY, STEP, SUBSTEP, Archive
+from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.inductor import passing_cache
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
@@ -53,7 +54,9 @@ class TorchEngine:
                 got = graphs[between](arguments)
             except Exception as error:  # operators raise what they like
                 raise BundleError(
-                    f"PyTorch cannot run the graph: {error}", where=self._where
+                    f"PyTorch cannot run the graph: {error}",
+                    where=self._where,
+                    hint="roadworthy verify FOLDER --trust tests the bundle on this machine",
                 ) from error
             finally:
                 if own != threads:
@@ -65,7 +68,7 @@ class TorchEngine:
                         f"expected {buffer.dtype} {tuple(buffer.shape)}, "
                         f"got {value.dtype} {tuple(value.shape)}",
                         where=name,
-                        hint="the graph does not fulfil its signature: export it again",
+                        hint="the file does not match its signature: export it again",
                     )
             for buffer, value in zip(results, got, strict=True):
                 buffer.copy_(value)
@@ -76,24 +79,30 @@ class TorchEngine:
 class TorchExportEngine(TorchEngine):
     """The captured graph, operator by operator."""
 
-    def __init__(self, data: bytes, signature: Signature, *, where: str, threads: int = 1) -> None:
+    def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
+        data, where = artifact.main, artifact.where
         Archive(data, where=where)
         need("torch", extra="export")
         try:
             with passing_cache(), quiet():
                 package: Any = need("torch.export.pt2_archive._package", extra="export")
                 self.programs: dict[str, Any] = package.load_pt2(io.BytesIO(data)).exported_programs
-            graphs = [_flat(self.programs[name]) for name in _names(signature)]
+            graphs = [_flat(self.programs[name]) for name in _names(artifact.signature)]
         except Exception as error:  # deserialisation raises what it likes
             raise _unreadable(error, where) from error
-        super().__init__(graphs, signature, where=where, threads=threads)
+        super().__init__(graphs, artifact.signature, where=where, threads=threads)
+
+    @classmethod
+    def open(cls, artifact: Artifact, *, threads: int, device: str) -> TorchExportEngine:
+        return cls(artifact, threads=threads)
 
 
 class AotiEngine(TorchEngine):
     """The library that AOTInductor compiled. It needs the kind of processor it was made for."""
 
-    def __init__(self, data: bytes, signature: Signature, *, where: str, threads: int = 1) -> None:
-        archive = Archive(data, where=where)
+    def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
+        data, where = artifact.main, artifact.where
+        archive, names = Archive(data, where=where), _names(artifact.signature)
         torch: Any = need("torch", extra="export")
         _refuse_other_processor(archive.extra(CPU_KEY), _processor(torch), where)
         loader = torch._C._aoti.AOTIModelPackageLoader
@@ -102,12 +111,16 @@ class AotiEngine(TorchEngine):
             with passing_cache() as folder, quiet():
                 path = folder / "policy.pt2"
                 path.write_bytes(data)
-                loaded = [loader(str(path), name, True, 1, -1) for name in _names(signature)]
+                loaded = [loader(str(path), name, True, 1, -1) for name in names]
         except Exception as error:  # the loader raises what it likes
             raise _unreadable(error, where) from error
         # `boxed_run` takes the tensors out of the list that it is given.
         graphs = [lambda tensors, run=each.boxed_run: run(list(tensors)) for each in loaded]
-        super().__init__(graphs, signature, where=where, threads=threads)
+        super().__init__(graphs, artifact.signature, where=where, threads=threads)
+
+    @classmethod
+    def open(cls, artifact: Artifact, *, threads: int, device: str) -> AotiEngine:
+        return cls(artifact, threads=threads)
 
 
 def _names(signature: Signature) -> tuple[str, ...]:

@@ -17,16 +17,16 @@ from typing import Any
 
 from roadworthy.errors import BundleCorrupt, BundleError
 from roadworthy.spec.signature import Signature
+from roadworthy.targets import TARGETS
 
 FORMAT = "roadworthy-bundle"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
 TRACE = "trace.npz"
 CERTIFICATE = "certificate.json"
-POLICY = "policy.onnx"
-TORCH_EXPORT = "policy.pt2"
-AOTI = "policy.aoti.pt2"
+# The file of the target onnx, into which others can be looked.
+POLICY = TARGETS["onnx"].files[0]
 # Under this key a file of a target carries the signature, so that it runs alone.
 SIGNATURE_KEY = "roadworthy.signature"
 
@@ -35,7 +35,12 @@ _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_./-]*)")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A folder whose every file was compared with its sum; `files` holds those very bytes."""
+    """A folder whose every file was compared with its sum.
+
+    folder    where it lies
+    files     file name → the very bytes that were compared
+    manifest  everything about it that is not weights, as docs/manifest.schema.json describes it
+    """
 
     folder: Path
     files: Mapping[str, bytes] = field(repr=False)
@@ -43,22 +48,29 @@ class Bundle:
 
     @property
     def signature(self) -> Signature:
+        """What goes in, what comes out, what is remembered."""
         return Signature.from_json(self.manifest["signature"])
 
     @property
-    def targets(self) -> dict[str, str]:
-        """Target → the file that it is; each is the whole policy."""
-        return dict(self.manifest["targets"])
+    def targets(self) -> dict[str, tuple[str, ...]]:
+        """Target → the files that it is, the one that is opened first; each is the whole policy."""
+        return {name: tuple(files) for name, files in self.manifest["targets"].items()}
+
+    def files_of(self, target: str) -> dict[str, bytes]:
+        """The files of a target, the one that is opened first."""
+        return {name: self.files[name] for name in self.targets[target]}
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Bundle:
         """The bundle in `folder`, or an error that says which file is not what it was."""
         root = Path(folder)
         if not root.is_dir():
-            raise BundleError(f"{root} is no folder", hint="roadworthy export … -o " + str(root))
+            raise BundleError(
+                f"{root} is not a folder", hint=f"roadworthy export … -o {root} makes one"
+            )
         if not (root / SUMS).is_file():
             raise BundleError(
-                f"{root} is no bundle: it has no {SUMS}", hint="export to that folder first"
+                f"{root} is not a bundle: it has no {SUMS}", hint="export to that folder first"
             )
         files = {name: _read(root, name, sum_) for name, sum_ in sums(root).items()}
         manifest = json.loads(files[MANIFEST])
@@ -68,9 +80,10 @@ class Bundle:
                 f"version {manifest.get('version')!r}; this release reads version {VERSION}",
                 hint="pip install --upgrade roadworthy, or export again",
             )
-        lost = set(manifest["targets"].values()) - set(files)
-        if lost or not manifest["targets"]:
-            named = ", ".join(sorted(lost)) or "no target at all"
+        written = manifest["targets"].values()
+        lost = {name for each in written for name in each} - set(files)
+        if lost or not written or not all(written):
+            named = ", ".join(sorted(lost)) or "a target without files, or no target at all"
             raise BundleCorrupt(
                 f"{MANIFEST} names {named}, which {SUMS} does not cover",
                 where=str(root),

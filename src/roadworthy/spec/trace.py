@@ -11,6 +11,7 @@ import numpy as np
 
 from roadworthy.errors import BundleError
 from roadworthy.spec.port import Array
+from roadworthy.spec.stepping import Script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,6 +24,11 @@ class Trace:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
     resets: Array
+
+    @property
+    def script(self) -> Script:
+        """What the original was put through."""
+        return Script(inputs=dict(self.inputs), resets=self.resets)
 
     @property
     def steps(self) -> int:
@@ -72,5 +78,5 @@ class Trace:
                         ports[side][name] = file[key]
                 resets = file["resets"]
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise BundleError("trace.npz is no trace", hint="export the bundle again") from error
+            raise BundleError("trace.npz cannot be read", hint="export the bundle again") from error
         return cls(inputs=ports["in"], outputs=ports["out"], resets=resets)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from roadworthy.runtime.policy import Policy
+from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.samples import draw
+from roadworthy.spec.stepping import follow
 from roadworthy.spec.trace import Trace
-from roadworthy.verification.certificate import Check
 from roadworthy.verification.compare import Comparison
 
 BATCH_SIZES = (1, 2, 7)
@@ -23,15 +24,10 @@ def replay(policy: Policy, trace: Trace) -> Check:
     """The trace, step by step, through the artifact; its own memory, the recorded resets."""
     comparison = Comparison(policy.signature)
     policy.reset()
-    for step in range(trace.steps):
-        if trace.resets[step].all():
-            policy.reset()
-        elif trace.resets[step].any():
-            policy.reset(trace.resets[step])
-        got = policy.step({name: array[step] for name, array in trace.inputs.items()})
+    for step, got in enumerate(follow(policy, trace.script)):
         comparison.add(step, {name: array[step] for name, array in trace.outputs.items()}, got)
-    claim = f"{trace.episodes} recorded episodes come out as recorded"
-    return Check.of("replay", claim, comparison)
+    claim = f"the artifact repeats the outputs of {trace.episodes} recorded episodes"
+    return comparison.check("replay", claim)
 
 
 def batch(new: NewPolicy, seed: int) -> Check:
@@ -57,8 +53,8 @@ def batch(new: NewPolicy, seed: int) -> Check:
             mixed = reversed_rows.step(_taken(signature.inputs, now, order))
             comparison.add(step, _taken(signature.outputs, stacked, order), mixed)
     listed = ", ".join(map(str, BATCH_SIZES))
-    claim = f"a row gives the same alone and in batches of {listed}, in any order"
-    return Check.of("batch", claim, comparison)
+    claim = f"a row gives the same outputs alone and in batches of {listed}, in any order"
+    return comparison.check("batch", claim)
 
 
 def reset(new: NewPolicy, seed: int) -> Check:
@@ -89,7 +85,7 @@ def reset(new: NewPolicy, seed: int) -> Check:
                 for port in signature.outputs
             }
             comparison.add(span + index, _bits(mixed), _bits(got))
-    return Check.of("reset", "a reset row is fresh, and no other row moves", comparison)
+    return comparison.check("reset", "a reset row starts anew, and the other rows go on unchanged")
 
 
 def _bits(values: dict[str, Array]) -> dict[str, Array]:

@@ -3,56 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from roadworthy.spec.certificate import Check, Difference
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
-
-# |artifact - original| ≤ atol + rtol · max|original of that step|, by the port's dtype. Whole
-# numbers and flags must be equal.
-_FLOAT_TOLERANCES = {"float16": (2e-3, 4e-3), "float32": (1e-5, 1e-5), "float64": (1e-9, 1e-9)}
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    atol: float
-    rtol: float
-
-    @classmethod
-    def of(cls, dtype: np.dtype[Any]) -> Tolerance:
-        return cls(*_FLOAT_TOLERANCES.get(dtype.name, (0.0, 0.0)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """The worst place of one port: how far, where, and both values."""
-
-    port: str
-    absolute: float
-    relative: float
-    step: int
-    index: tuple[int, ...]
-    expected: float
-    got: float
-    failures: int = 0
-    element: str = ""
-
-    def __str__(self) -> str:
-        named = [str(each) for each in self.index]
-        if self.element:
-            named[-1] = self.element
-        place = "".join(f"[{each}]" for each in named)
-        return (
-            f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
-            f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g})"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in self.__slots__}
+from roadworthy.spec.tolerance import gaps
 
 
 class Comparison:
@@ -83,6 +42,18 @@ class Comparison:
     @property
     def passed(self) -> bool:
         return self.first_failure is None and self.steps > 0
+
+    def check(self, name: str, claim: str, facts: Mapping[str, Any] | None = None) -> Check:
+        """What was compared so far, as the check of a claim."""
+        return Check(
+            name=name,
+            claim=claim,
+            passed=self.passed,
+            steps=self.steps,
+            differences=self.differences(),
+            first_failure=self.first_failure,
+            facts=facts or {},
+        )
 
     def _add_stack(self, first: int, port: str, truth: Array, value: Array) -> None:
         if truth.shape != value.shape or not truth.size:
@@ -125,20 +96,6 @@ class Comparison:
             dataclasses.replace(each, failures=self._failures.get(port, 0))
             for port, each in self.worst.items()
         )
-
-
-def gaps(truth: Array, value: Array) -> tuple[Array, Array]:
-    """How far apart each element is, and how far it may be. NaN equals NaN and nothing else."""
-    tolerance = Tolerance.of(truth.dtype)
-    one, other = truth.astype(np.float64), value.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        gap = np.abs(other - one)
-    gap = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, gap)
-    gap = np.where(np.isnan(gap), np.inf, gap)
-    finite = np.where(np.isfinite(one), np.abs(one), 0.0)
-    # Rounding follows the largest number of a row, not each element: small ones are sums of it.
-    scale = finite.max(axis=tuple(range(1, one.ndim)), keepdims=True) if one.ndim > 1 else finite
-    return gap, np.broadcast_to(tolerance.atol + tolerance.rtol * scale, gap.shape)
 
 
 def _element(names: Sequence[str], place: tuple[Any, ...]) -> str:

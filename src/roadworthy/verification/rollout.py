@@ -6,34 +6,29 @@ artifact drives a copy of the environment from the same seeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from roadworthy.envs.batch import EnvBatch, env_batch
+from roadworthy.envs.closed_loop import ClosedLoop
+from roadworthy.envs.play import turns
+from roadworthy.envs.returns import compare_returns
 from roadworthy.errors import UsageError
+from roadworthy.originals.original import Original
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
+from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.certificate import Check
+from roadworthy.spec.stepping import Script, Steppable, reset_rows
 from roadworthy.verification.compare import Comparison
 from roadworthy.verification.ties import tied_steps
-from roadworthy.worlds.returns import compare_returns
-from roadworthy.worlds.stage import Stage, stage
-from roadworthy.worlds.world import World
 
 # Episodes that are played side by side: enough to keep both sides busy, few enough for memory.
 MOST_ROWS = 32
-
-
-class Player(Protocol):
-    """What can be reset, row by row, and stepped: the original or the artifact."""
-
-    def reset(self, mask: Array | None = None) -> None: ...
-
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +48,11 @@ class Play:
         return {port: np.stack([each[port] for each in each_step]) for port in each_step[0]}
 
     @property
+    def script(self) -> Script:
+        """What the player was put through."""
+        return Script(inputs=self.stacked("inputs"), resets=np.stack(self.begins))
+
+    @property
     def alive(self) -> Array:
         """(steps, rows): where the first episode of the row was still going on."""
         return np.stack(self.playing)
@@ -60,8 +60,8 @@ class Play:
 
 def closed_loop(
     new: Callable[[], Policy],
-    subject: Any,
-    world: World,
+    original: Original,
+    loop: ClosedLoop,
     *,
     seed: int,
     progress: Callable[[str], None],
@@ -70,106 +70,102 @@ def closed_loop(
     policy, follower = new(), new()
     signature = policy.signature
     taken: list[Any] = []
-    theirs, ours = (_stage(world, signature, taken) for _ in range(2))
+    theirs, ours = (_envs(loop, signature, taken) for _ in range(2))
     originals, artifacts = [], []
     try:
-        with subject.original(signature, rows=theirs.rows) as live:
-            for first in range(0, world.episodes, theirs.rows):
+        with original.open(signature, rows=theirs.rows) as live:
+            for first in range(0, loop.episodes, theirs.rows):
                 progress(f"playing episodes {first + 1} to {first + theirs.rows}")
                 start = seed + first
                 # Both sides of a policy that draws are given the same noise.
                 noise = [NoiseSource(signature, start) for _ in range(2)]
-                played = play(live, theirs, world, seed=start, noise=noise[0], follower=follower)
+                played = _played(live, theirs, loop, seed=start, noise=noise[0], follower=follower)
                 originals.append(played)
-                artifacts.append(play(policy, ours, world, seed=start, noise=noise[1]))
+                artifacts.append(_played(policy, ours, loop, seed=start, noise=noise[1]))
     finally:
         theirs.close()
         ours.close()
-    teacher = _teacher(originals, subject, signature, world)
-    return [teacher, _closed(originals, artifacts, signature, world, seed=seed)]
+    teacher = _teacher(originals, original, signature, loop)
+    return [teacher, _closed(originals, artifacts, signature, loop, seed=seed)]
 
 
-def _stage(world: World, signature: Signature, taken: list[Any]) -> Stage:
+def _envs(loop: ClosedLoop, signature: Signature, taken: list[Any]) -> EnvBatch:
     """As many environments as the policy has rows: episodes are played side by side.
 
     None of them may be among the `taken`, to which they are added.
     """
-    rows = signature.fixed_rows or min(world.episodes, MOST_ROWS)
-    envs = [world.make()]
+    rows = signature.fixed_rows or min(loop.episodes, MOST_ROWS)
+    envs = [loop.make()]
     if not hasattr(envs[0], "single_observation_space"):
-        envs += [world.make() for _ in range(rows - 1)]
+        envs += [loop.make() for _ in range(rows - 1)]
     taken += envs
     if len({id(each) for each in taken}) < len(taken):
         raise UsageError(
             "the function returns the same environment twice",
             where="env",
-            hint="make a new one at each call: each row and each side plays in its own copy",
+            hint="make a new one at each call, env=lambda: gym.make(…): every row plays its own",
         )
-    made = stage(envs, signature)
+    made = env_batch(envs, signature)
     if signature.fixed_rows not in (None, made.rows):
         raise UsageError(
             f"the policy takes {signature.fixed_rows} rows, the environment has {made.rows}",
             where="env",
-            hint="pass a vectorised environment of that many rows",
+            hint=f"pass one of {signature.fixed_rows} rows, or a function that makes a single one",
         )
     return made
 
 
-def play(
-    player: Player,
-    on: Stage,
-    world: World,
+def _played(
+    player: Steppable,
+    on: EnvBatch,
+    loop: ClosedLoop,
     *,
     seed: int,
     noise: NoiseSource,
-    follower: Player | None = None,
+    follower: Steppable | None = None,
 ) -> Play:
     """One episode of every row; `follower` sees the same inputs without being obeyed."""
     done = Play()
-    inputs = noise.added(on.reset(seed))
-    begins, playing = np.ones(on.rows, dtype=bool), np.ones(on.rows, dtype=bool)
     returns = np.zeros(on.rows)
-    for _ in range(world.max_steps):
-        for each in (player, follower):
-            if each is not None and begins.any():
-                each.reset(begins)
-        outputs = player.step(inputs)
-        done.inputs.append(inputs)
-        done.outputs.append(outputs)
-        done.begins.append(begins)
-        done.playing.append(playing)
+    for turn in turns(player, on, seed=seed, max_steps=loop.max_steps, completed=noise.added):
+        done.inputs.append(turn.inputs)
+        done.outputs.append(turn.outputs)
+        done.begins.append(turn.begins)
+        done.playing.append(turn.playing)
+        returns += turn.rewards
         if follower is not None:
-            done.followed.append(follower.step(inputs))
-        scene = on.step(outputs[on.action])
-        returns += np.where(playing, scene.rewards, 0.0)
-        playing = playing & ~scene.ended
-        if not playing.any():
-            break
-        inputs, begins = noise.added(scene.inputs), scene.begins
+            reset_rows(follower, turn.begins)
+            done.followed.append(follower.step(turn.inputs))
     done.returns = returns.tolist()
     return done
 
 
-def _teacher(plays: list[Play], subject: Any, signature: Signature, world: World) -> Check:
+def _teacher(
+    plays: list[Play], original: Original, signature: Signature, loop: ClosedLoop
+) -> Check:
     comparison = Comparison(signature)
     ties = step = 0
     for each in plays:
         expected, got = each.stacked("outputs"), each.stacked("followed")
-        tied = tied_steps(subject, signature, each, world.tie_margin)
+        action = signature.action_output
+        tied = tied_steps(
+            original, signature, each.script, expected[action], got[action], loop.tie_margin
+        )
         ties += int((tied & each.alive).sum())
-        got[signature.action_output] = _where(tied, expected, got, signature.action_output)
+        got[action] = _where(tied, expected, got, action)
         comparison.add_steps(step, expected, got, count=int(each.alive.sum()))
         step += len(each.inputs)
     counted = f", {ties} ties within the margin" if ties else ""
-    claim = f"the artifact follows {_episodes(plays)} that the original drives{counted}"
-    return Check.of("teacher", claim, comparison, {"ties": ties})
+    driven = f"{_episodes(plays)} that the original drives"
+    claim = f"the artifact gives the original's outputs in {driven}{counted}"
+    return comparison.check("teacher", claim, {"ties": ties})
 
 
 def _closed(
     originals: list[Play],
     artifacts: list[Play],
     signature: Signature,
-    world: World,
+    loop: ClosedLoop,
     *,
     seed: int,
 ) -> Check:
@@ -189,16 +185,16 @@ def _closed(
     earned = compare_returns(
         [each for play in originals for each in play.returns],
         [each for play in artifacts for each in play.returns],
-        margin=world.margin,
+        margin=loop.margin,
         seed=seed,
     )
     together = comparison.passed and not parted
     facts = {"mode": "step by step" if together else "returns", "returns": earned.to_json()}
     if together:
-        claim = f"{_episodes(artifacts)} that the artifact drives are the same, step by step"
-        return Check.of("closed loop", claim, comparison, facts)
+        claim = f"{_episodes(artifacts)} that the artifact drives are those of the original"
+        return comparison.check("closed loop", claim, facts)
     # Tiny differences grow in a chaotic world, and a random one never repeats itself.
-    verdict = "earns no less than the original" if earned.not_inferior else "earned less"
+    verdict = f"earns {'no less' if earned.not_inferior else 'less'} than the original"
     return Check(
         name="closed loop",
         claim=f"the artifact {verdict}: {earned}",

@@ -15,12 +15,13 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.samples import draw
 from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Script, outputs_of
 
 STEPS = 32
 # An output counts as saturated when it is at a limit in nearly every step.
 SATURATED = 0.95
 
-Inputs = Mapping[str, Array]
+Inputs = dict[str, Array]
 
 
 def sensitivity(new: Callable[[], Policy], seed: int) -> tuple[Finding, ...]:
@@ -44,13 +45,31 @@ def sensitivity(new: Callable[[], Policy], seed: int) -> tuple[Finding, ...]:
     )
 
 
+class _Forgetting:
+    """A policy that loses some of its memories before each step."""
+
+    def __init__(self, policy: Policy, names: tuple[str, ...]) -> None:
+        self._policy = policy
+        self._names = names
+
+    def reset(self, mask: Array | None = None) -> None:
+        self._policy.reset(mask)
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._policy.forget(self._names)
+        return self._policy.step(inputs)
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        return self._policy.memory
+
+
 def _run(policy: Policy, inputs: Inputs, forget: tuple[str, ...] = ()) -> dict[str, Array]:
-    policy.reset()
-    found: list[dict[str, Array]] = []
-    for step in range(len(next(iter(inputs.values())))):
-        policy.forget(forget)
-        found.append(policy.step({name: array[step] for name, array in inputs.items()}))
-    return {name: np.stack([each[name] for each in found]) for name in found[0]}
+    steps = len(next(iter(inputs.values())))
+    # One episode: all rows begin at the first step, and none later.
+    resets = np.zeros((steps, 1), dtype=bool)
+    resets[0] = True
+    return outputs_of(_Forgetting(policy, forget), Script(inputs=inputs, resets=resets))
 
 
 def _idle_inputs(
@@ -62,8 +81,8 @@ def _idle_inputs(
             yield _finding(
                 "RW310",
                 port.name,
-                "the input has no influence on any output",
-                "leave it out of the export, or look for where the policy lost it",
+                "the input does not change any output",
+                "leave it out of the export, or find where forward drops it",
             )
 
 
@@ -73,8 +92,8 @@ def _idle_memory(policy: Policy, inputs: Inputs, plain: Inputs) -> Iterator[Find
             yield _finding(
                 "RW311",
                 memory.name,
-                "the memory has no influence on any output",
-                "leave it out of the export, or look for where the policy lost it",
+                "the memory does not change any output",
+                "leave it out of the export, or find where forward drops it",
             )
 
 
@@ -86,8 +105,8 @@ def _odd_outputs(signature: Signature, plain: Inputs) -> Iterator[Finding]:
             yield _finding(
                 "RW314",
                 port.name,
-                f"{count} of {values.size} values are not finite on inputs in range",
-                "look for a division by zero, a logarithm, or weights that are NaN",
+                f"{count} of {values.size} values are NaN or infinite, on inputs in range",
+                "look for a division by zero, a logarithm, or NaN in the weights",
             )
             continue
         flat = values.reshape(-1, *values.shape[2:])
@@ -102,7 +121,8 @@ def _constant(port: Port, flat: Array) -> Iterator[Finding]:
             "RW312",
             _elements(port, still),
             f"the output is always {np.unique(flat[0][still]).tolist()[0]!r}, whatever comes in",
-            "compare the export with the trained policy: an input may have been frozen",
+            "if the trained policy moves it, something was frozen: rw.verify(folder, "
+            "against=module)",
         )
 
 
@@ -121,7 +141,8 @@ def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Findin
             "RW313",
             _elements(port, often),
             f"the output is at its limit in {stuck.mean():.0%} of all steps on inputs in range",
-            "check the scale of the observations and of the actions",
+            "check the scale of observations and actions, or give the inputs their real limits: "
+            "about={…: rw.About(low=…, high=…)}",
         )
 
 

@@ -6,71 +6,67 @@ counted and shown; any other difference of a discrete action is a failure.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 import numpy as np
 
+from roadworthy.originals.original import Original
 from roadworthy.spec.port import Array
-from roadworthy.spec.signature import Action, Signature
-from roadworthy.verification.compare import Tolerance
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Script, follow
+from roadworthy.spec.tolerance import artifact_tolerance
+from roadworthy.verification.logits import chooses, forbidden
 
 
-class Played(Protocol):
-    """The steps of a play, as they were recorded."""
-
-    inputs: list[dict[str, Array]]
-    begins: list[Array]
-
-    def stacked(self, name: str) -> dict[str, Array]: ...
-
-
-def tied_steps(subject: Any, signature: Signature, play: Played, margin: float | None) -> Array:
+def tied_steps(
+    original: Original,
+    signature: Signature,
+    script: Script,
+    expected: Array,
+    got: Array,
+    margin: float | None,
+) -> Array:
     """(steps, rows): where the follower chose another action that is within the margin."""
-    expected = play.stacked("outputs")[signature.action_output]
-    got = play.stacked("followed")[signature.action_output]
     nothing = np.zeros(expected.shape[:2], dtype=bool)
-    undecided = subject.before_choice() if hasattr(subject, "before_choice") else None
-    if signature.action is None or undecided is None or np.array_equal(expected, got):
+    if not chooses(signature) or np.array_equal(expected, got):
         return nothing
-    logits = _logits(undecided, signature, play)
-    allowed = _allowed(logits, margin)
-    choices = zip(_split(logits, signature.action), _columns(expected), _columns(got), strict=True)
+    parts = _logits(original, signature, script)
+    columns = [_columns(values, parts) for values in (expected, got)]
+    if not parts or any(len(each) != len(parts) for each in columns):
+        return nothing  # the original chooses in a way that cannot be laid beside its actions
     tied = ~nothing
-    for part, one, other in choices:
+    for part, one, other in zip(parts, *columns, strict=True):
         gap = np.abs(_at(part, one) - _at(part, other))
-        tied &= (one == other) | (gap <= allowed)
+        tied &= (one == other) | (gap <= _allowed(part, margin))
     differs = (expected != got).reshape(*nothing.shape, -1).any(axis=-1)
     result: Array = tied & differs
     return result
 
 
-def _logits(undecided: Any, signature: Signature, play: Played) -> Array:
-    """The logits of every step, from the module stepped again over the recorded inputs."""
-    found = []
-    with undecided.original(signature, rows=len(play.begins[0])) as live:
-        for inputs, begins in zip(play.inputs, play.begins, strict=True):
-            if begins.any():
-                live.reset(begins)
-            found.append(next(iter(live.step(inputs).values())))
-    return np.stack(found)
+def _logits(original: Original, signature: Signature, script: Script) -> list[Array]:
+    """The logits of each choice, (steps, rows, options), from the original stepped once more."""
+    with original.open_choosing(signature, rows=script.rows) as live:
+        found = [live.logits for _ in follow(live, script)]
+    counts = {len(each) for each in found}
+    if len(counts) != 1 or any(part.ndim != 2 for part in found[0]):
+        return []
+    return [np.stack(each) for each in zip(*found, strict=True)]
+
+
+def _columns(actions: Array, parts: list[Array]) -> list[Array]:
+    """The index that was chosen among each group of options, (steps, rows) each."""
+    if actions.ndim == 2:
+        return [actions]
+    if len(parts) == 1 and actions.shape[-1] == parts[0].shape[-1]:
+        return [actions.argmax(axis=-1)]  # one-hot
+    return list(np.moveaxis(actions, -1, 0))
 
 
 def _allowed(logits: Array, margin: float | None) -> Array:
     if margin is not None:
         return np.full(logits.shape[:2], margin)
-    tolerance = Tolerance.of(logits.dtype)
-    finite = np.where(np.isfinite(logits), np.abs(logits), 0.0)
-    return np.asarray(tolerance.atol + tolerance.rtol * finite.max(axis=-1))
-
-
-def _split(logits: Array, action: Action) -> list[Array]:
-    if action.kind == "discrete":
-        return [logits]
-    return np.split(logits, np.cumsum(action.sizes)[:-1], axis=-1)
-
-
-def _columns(actions: Array) -> list[Array]:
-    return [actions] if actions.ndim == 2 else list(np.moveaxis(actions, -1, 0))
+    tolerance = artifact_tolerance(logits.dtype)
+    counted = np.isfinite(logits) & ~forbidden(logits)
+    largest = np.where(counted, np.abs(logits), 0.0).max(axis=-1)
+    return np.asarray(tolerance.atol + tolerance.rtol * largest)
 
 
 def _at(logits: Array, choice: Array) -> Array:

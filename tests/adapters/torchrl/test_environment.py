@@ -21,7 +21,6 @@ from torchrl.envs.utils import set_exploration_type
 from torchrl.modules import Actor, NormalParamExtractor, ProbabilisticActor, TanhNormal
 
 import roadworthy as rw
-from roadworthy.adapters.torchrl import source
 from tests.adapters.torchrl.policies import exported, seeded
 
 
@@ -67,7 +66,7 @@ def test_random_policy_is_verified_in_closed_loop(tmp_path: Path) -> None:
     )
     env = GymEnv("Pendulum-v1")
     rw.export(made, tmp_path / "p", env=env, exploration="random")
-    described = source(made, env=env, exploration="random")
-    world = rw.World("Pendulum-v1", episodes=2, max_steps=50)
-    certificate = rw.verify(tmp_path / "p", against=described, env=world).raise_if_failed()
+    described = rw.to_source(made, env=env, exploration="random")
+    loop = rw.ClosedLoop("Pendulum-v1", episodes=2, max_steps=50)
+    certificate = rw.verify(tmp_path / "p", against=described, env=loop).raise_if_failed()
     assert {check.name for check in certificate.checks} >= {"teacher", "closed loop"}

@@ -12,17 +12,18 @@ from tensordict.nn import InteractionType, TensorDictSequential
 from tensordict.nn import TensorDictModule as Module
 from torch import distributions as D
 from torch import nn
-from torchrl.data import MultiCategorical
+from torchrl.data import Bounded, MultiCategorical
 from torchrl.envs.utils import set_exploration_type
 from torchrl.modules import (
     EGreedyModule,
     NormalParamExtractor,
     ProbabilisticActor,
+    SafeProbabilisticModule,
     TruncatedNormal,
 )
 
 import roadworthy as rw
-from roadworthy.adapters.torchrl import source
+from roadworthy.adapters.torchrl import describe
 from roadworthy.errors import CertificateFailed, ExportError, UsageError
 from tests.adapters.torchrl.policies import (
     EXAMPLE,
@@ -32,6 +33,8 @@ from tests.adapters.torchrl.policies import (
     exported,
     gaussian,
     inputs_for,
+    parameters,
+    seeded,
     torchrl_action,
 )
 
@@ -63,13 +66,28 @@ NO_CLOSED_FORM = {
 @pytest.mark.parametrize(("name", "way"), WAYS)
 def test_rewriting_acts_as_torchrl_does(name: str, way: str) -> None:
     made = POLICIES[name]()
-    rewritten = source(made, exploration=way, example=example_for(name)).module
+    rewritten = describe(made, exploration=way, example=example_for(name)).module
     for rows in (1, 3, 8):
         inputs = inputs_for(name, rows, seed=rows)
         with torch.no_grad():
             got = rewritten(**{key: torch.from_numpy(value) for key, value in inputs.items()})
         expected = torchrl_action(made, way, inputs)
         np.testing.assert_allclose(got["action"].numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_safe_head_keeps_its_action_inside_the_spec() -> None:
+    spec = Bounded(-0.1, 0.1, (3,))
+    head = SafeProbabilisticModule(
+        in_keys=["loc", "scale"], out_keys=["action"], spec=spec, safe=True,
+        distribution_class=D.Normal,
+    )  # fmt: skip
+    made = seeded(lambda: TensorDictSequential(parameters(["loc", "scale"], 3), head))
+    rewritten = describe(made, exploration="mean", example=EXAMPLE).module
+    inputs = inputs_for("Normal", 8)
+    with torch.no_grad():
+        got = rewritten(observation=torch.from_numpy(inputs["observation"]))["action"].numpy()
+    assert np.abs(got).max() == np.float32(0.1)
+    np.testing.assert_array_equal(got, torchrl_action(made, "mean", inputs))
 
 
 @pytest.mark.parametrize(("name", "way"), EXPORTED)
@@ -119,7 +137,7 @@ def test_policy_that_explores_is_asked_about(make: Any, where: str, tmp_path: Pa
 
 
 def test_policy_with_nothing_random_needs_no_choice() -> None:
-    found = source(POLICIES["QValue, index"](), example=EXAMPLE)
+    found = describe(POLICIES["QValue, index"](), example=EXAMPLE)
     assert list(found.example) == ["observation"]
     assert str(found.meaning) == "discrete, one of 6"
 

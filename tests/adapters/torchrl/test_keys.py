@@ -12,14 +12,24 @@ from tensordict import TensorDict
 from tensordict.nn import CompositeDistribution, TensorDictModule, TensorDictSequential
 from torch import distributions as D
 from torch import nn
+from torchrl.data import Categorical, Composite
 from torchrl.envs import GymEnv, StepCounter, TransformedEnv
-from torchrl.modules import MLP, Actor, ActorValueOperator, ProbabilisticActor, QValueActor
+from torchrl.modules import (
+    MLP,
+    Actor,
+    ActorValueOperator,
+    EGreedyModule,
+    ProbabilisticActor,
+    QValueActor,
+    QValueModule,
+)
 
 import roadworthy as rw
 from roadworthy import adapters
-from roadworthy.adapters.torchrl import source
+from roadworthy.adapters.torchrl import describe
 from roadworthy.errors import ExportError, UsageError
 from tests.adapters.torchrl.policies import (
+    BOX,
     EXAMPLE,
     ONE_HOT,
     POLICIES,
@@ -191,7 +201,7 @@ def test_environment_gives_example_limits_and_meaning(tmp_path: Path) -> None:
 def test_one_hot_action_says_so_and_becomes_an_index_on_request(tmp_path: Path) -> None:
     made = seeded(QValueActor, nn.Linear(4, 6), spec=ONE_HOT)
     table = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
-    asked = source(made, example=EXAMPLE)
+    asked = describe(made, example=EXAMPLE)
     assert asked.about["action"].description == (
         "one-hot over 6 actions; action=rw.Argmax() exports the index"
     )
@@ -204,7 +214,7 @@ def test_one_hot_action_says_so_and_becomes_an_index_on_request(tmp_path: Path) 
 
 
 def test_table_says_what_an_index_means() -> None:
-    asked = source(POLICIES["QValue, index"](), example=EXAMPLE, table=range(6))
+    asked = describe(POLICIES["QValue, index"](), example=EXAMPLE, table=range(6))
     assert asked.meaning is not None
     assert asked.meaning.table == (0, 1, 2, 3, 4, 5)
 
@@ -217,14 +227,90 @@ def test_bundle_is_verified_against_a_source_and_asks_for_it(tmp_path: Path) -> 
         rw.verify(folder, against=made)
     assert str(caught.value) == (
         "[RW147] against: the bundle was made by an adapter; a bare ProbabilisticActor does not "
-        f"say how\n  → rw.verify({str(folder)!r}, against=roadworthy.adapters.torchrl.source("
-        "policy, exploration='deterministic', example=example))"
+        f"say how\n  → rw.verify({str(folder)!r}, against=policy, "
+        "exploration='deterministic', example=example)"
     )
-    again = source(made, exploration="deterministic", example=EXAMPLE)
-    certificate = rw.verify(folder, against=again).raise_if_failed()
-    assert [check.name for check in certificate.checks] == ["replay", "batch", "reset", "live"]
+    said = {"exploration": "deterministic", "example": EXAMPLE}
+    certificate = rw.verify(folder, against=made, **said).raise_if_failed()
+    assert rw.verify(folder, against=describe(made, **said)).passed
+    assert [check.name for check in certificate.checks] == [
+        "replay",
+        "batch",
+        "reset",
+        "fresh steps",
+    ]
     other = gaussian(D.Normal)
-    assert not rw.verify(folder, against=source(other, example=EXAMPLE)).passed
+    assert not rw.verify(folder, against=describe(other, example=EXAMPLE)).passed
+
+
+def test_line_that_describes_a_policy_again_has_every_keyword_that_was_given() -> None:
+    made = POLICIES["QValue, index"]()
+    given = {"outputs": ["action_value"], "about": {}, "batch": 1, "table": (), "transforms": ()}
+    asked = describe(made, example=EXAMPLE, **given)
+    assert asked.rewritten is not None
+    assert asked.rewritten.keywords == (
+        "example=example, transforms=transforms, outputs=outputs, about=about, batch=batch"
+    )
+
+
+def test_what_a_user_says_about_a_port_goes_over_what_the_specs_state() -> None:
+    said = {"noise": rw.About(description="of the motors")}
+    drawn = describe(POLICIES["Normal"](), example=EXAMPLE, exploration="random", about=said)
+    assert drawn.about["noise"] == rw.About(description="of the motors", noise="normal")
+    said = {
+        "observation": rw.About(unit="rad", low=-1.0),
+        "action": rw.About(description="torque", high=(9.0, 9.0, 9.0)),
+    }
+    bounded = seeded(Actor, nn.Linear(3, 3), spec=BOX)
+    found = describe(bounded, env=GymEnv("Pendulum-v1"), about=said)
+    assert found.about["observation"] == rw.About(unit="rad", low=-1.0, high=(1.0, 1.0, 8.0))
+    low, high = (-2.0, -1.0, 0.0), (9.0, 9.0, 9.0)
+    assert found.about["action"] == rw.About(description="torque", low=low, high=high)
+    assert found.meaning is not None
+    assert (found.meaning.low, found.meaning.high) == (low, high)
+
+
+def test_noise_of_another_kind_than_the_policy_draws_is_refused() -> None:
+    made = POLICIES["Normal"]()
+    about = {"noise": rw.About(noise="uniform")}
+    with pytest.raises(UsageError) as caught:
+        describe(made, example=EXAMPLE, exploration="random", about=about)
+    assert str(caught.value) == (
+        "[RW001] about 'noise': the policy draws normal noise, got About(noise='uniform')\n"
+        "  → leave `noise` out: the policy says which it needs"
+    )
+
+
+def test_number_of_agents_may_vary(tmp_path: Path) -> None:
+    made = seeded(
+        lambda: TensorDictModule(nn.Linear(4, 2), [("agents", "obs")], [("agents", "action")])
+    )
+    agents = TensorDict({"obs": torch.zeros(1, 3, 4)}, batch_size=[1, 3])
+    example = TensorDict({"agents": agents}, batch_size=[1])
+    dynamic = {"agents_obs": {1: "agents"}}
+    rw.export(describe(made, example=example, dynamic=dynamic), tmp_path / "p")
+    policy = rw.load(tmp_path / "p")
+    assert [port.shape for port in policy.signature.inputs] == [("batch", "agents", 4)]
+    for count in (1, 3, 8):
+        inputs = np.ones((2, count, 4), np.float32)
+        expected = made.module(torch.from_numpy(inputs))
+        got = policy.step({"agents_obs": inputs})["agents_action"]
+        np.testing.assert_allclose(got, expected.detach().numpy(), atol=1e-6)
+
+
+def test_every_agent_tosses_a_coin_of_its_own() -> None:
+    keys: list[Any] = [("agents", name) for name in ("action", "action_value", "chosen")]
+    values = TensorDictModule(nn.Linear(4, 6), [("agents", "obs")], keys[1:2])
+    choice = QValueModule("categorical", action_value_key=keys[1], out_keys=keys)
+    index = Composite({"action": Categorical(6, shape=(3,))}, shape=(3,))
+    explore = EGreedyModule(Composite({"agents": index}), action_key=keys[0])
+    made = TensorDictSequential(values, choice, explore)
+    agents = TensorDict({"obs": torch.zeros(1, 3, 4)}, batch_size=[1, 3])
+    example = TensorDict({"agents": agents}, batch_size=[1])
+    found = describe(made, example=example, exploration="random").example
+    assert {name: tuple(value.shape) for name, value in found.items()} == {
+        "agents_obs": (1, 3, 4), "noise_0": (1, 3), "noise_1": (1, 3),
+    }  # fmt: skip
 
 
 def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
@@ -234,8 +320,7 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
         "[RW001] export(…, explore=…): a torchrl policy takes no 'explore'\n"
         "  → did you mean 'exploration'?\n"
         "[RW001] export(…, rows=…): a torchrl policy takes no 'rows'\n"
-        "  → beyond the common keywords it takes exploration, env, transforms, table, period_s, "
-        "batch"
+        "  → beyond the common keywords it takes exploration, env, transforms, table"
     )
     with pytest.raises(UsageError) as caught:
         rw.export(nn.Linear(4, 2), tmp_path / "p", example=EXAMPLE, exploration="mode")
@@ -246,11 +331,11 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_network_of_torchrl_without_keys_is_a_plain_module() -> None:
-    assert adapters.name_of(MLP(in_features=4, out_features=2)) is None
+    assert adapters.adapter_for(MLP(in_features=4, out_features=2)) is None
     assert adapters.name_of(POLICIES["Normal"]()) == "torchrl"
 
 
 def test_transforms_are_left_out_on_request() -> None:
     env = TransformedEnv(GymEnv("Pendulum-v1"), StepCounter())
     made = seeded(Actor, nn.Linear(3, 1), spec=env.action_spec)
-    assert list(source(made, env=env, transforms=()).example) == ["observation"]
+    assert list(rw.to_source(made, env=env, transforms=()).example) == ["observation"]

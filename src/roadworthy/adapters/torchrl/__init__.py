@@ -1,5 +1,5 @@
 """TorchRL: modules over TensorDicts become policies with named ports."""
 
-from roadworthy.adapters.torchrl.source import describe, source
+from roadworthy.adapters.torchrl.source import describe
 
-__all__ = ["describe", "source"]
+__all__ = ["describe"]

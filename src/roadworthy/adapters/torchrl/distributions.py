@@ -1,4 +1,4 @@
-"""The distributions that torch.export cannot enter, as plain formulas with the same numbers."""
+"""From the parameters of a distribution to the action; formulas where torch.export cannot enter."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import math
 from typing import Any, Protocol
 
 import torch
+from tensordict import TensorDictBase
+from tensordict.nn import InteractionType, ProbabilisticTensorDictModule
 from torch import Tensor
 from torchrl.modules import TanhDelta, TruncatedNormal
 
-from roadworthy.errors import ExportError
+from roadworthy.adapters.torchrl.keys import key_path
+from roadworthy.adapters.torchrl.stage import RewrittenStage
+from roadworthy.errors import ExportError, Finding
 
 SQRT_2 = math.sqrt(2)
 INV_SQRT_2 = 1 / SQRT_2
 INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 # What TorchRL's truncated normal keeps away from 0 and 1.
 EPS = 1e-6
+# What a distribution raises when it has no such value in closed form.
+_NO_CLOSED_FORM = (AttributeError, NotImplementedError, RuntimeError)
 
 
 class Formula(Protocol):
@@ -123,3 +129,108 @@ def _density(x: Tensor) -> Tensor:
 def _cumulative(x: Tensor) -> Tensor:
     below: Tensor = (0.5 * (1 + (x * INV_SQRT_2).erf())).clamp(EPS, 1 - EPS)
     return below
+
+
+class DistributionHead(RewrittenStage):
+    """The action that a distribution gives for an interaction type; log-probabilities where they
+    are wanted."""
+
+    def __init__(
+        self, module: ProbabilisticTensorDictModule, interaction_type: InteractionType
+    ) -> None:
+        super().__init__(module)
+        self.interaction_type = interaction_type
+        self.wants_log_prob = False
+        if module.num_samples is not None:
+            raise ExportError(
+                f"the policy draws {tuple(module.num_samples)} samples for one observation",
+                code="RW143",
+                where=type(module).__name__,
+                hint="export a policy with num_samples=None",
+            )
+
+    @property
+    def distribution_name(self) -> str:
+        """The name of the distribution, which findings show."""
+        given = self.module.distribution_class
+        return getattr(given, "__name__", type(given).__name__)
+
+    @property
+    def caveat(self) -> Finding | None:
+        """What to know if the artifact and TorchRL do not agree."""
+        if (
+            self.module.distribution_class is not TruncatedNormal
+            or self.interaction_type.value == "mode"
+        ):
+            return None
+        return Finding(
+            code="RW142",
+            where=f"exploration={self.interaction_type.value!r}",
+            what="TruncatedNormal divides by the difference of two nearly equal float32 numbers "
+            "where the mean lies far outside the bounds; there no two libraries agree",
+            hint="keep the mean near the bounds (tanh on the network's output), or export "
+            "exploration='mode', which is exact",
+            severity="note",
+        )
+
+    def compute(self, values: TensorDictBase) -> None:
+        distribution = self._distribution(values)
+        action = self._action(distribution)
+        if isinstance(action, TensorDictBase):
+            values.update(action)
+        else:
+            tensors = action if isinstance(action, tuple) else (action,)
+            for key, tensor in zip(self.module.dist_sample_keys, tensors, strict=True):
+                values.set(key, tensor)
+        if self.wants_log_prob:
+            self._score(values, distribution, action)
+
+    def _distribution(self, values: TensorDictBase) -> Any:
+        module: Any = self.module
+        formula = FORMULAS.get(module.distribution_class)
+        if formula is None:
+            return module.get_dist(values)
+        arguments = {
+            key_path(name)[-1]: values.get(key)
+            for name, key in zip(module.dist_keys, module.in_keys, strict=True)
+        }
+        return formula(**arguments, **dict(module.distribution_kwargs))
+
+    def _action(self, distribution: Any) -> Any:
+        if self.interaction_type is InteractionType.RANDOM:
+            drawn = getattr(distribution, "has_rsample", True)
+            return distribution.rsample() if drawn else distribution.sample()
+        if self.interaction_type in (InteractionType.MEAN, InteractionType.MODE):
+            return self._closed_form(distribution, self.interaction_type.value)
+        if type(distribution) in FORMULAS.values():
+            return distribution.deterministic_sample
+        return self.module._dist_sample(distribution, interaction_type=self.interaction_type)
+
+    def _closed_form(self, distribution: Any, value_name: str) -> Any:
+        try:
+            value = getattr(distribution, value_name)
+        except _NO_CLOSED_FORM as error:
+            raise self._refused(value_name, f"has no {value_name} in closed form") from error
+        if not torch.compiler.is_compiling():
+            tensors = value.values(True, True) if isinstance(value, TensorDictBase) else [value]
+            if any(tensor.isnan().all() for tensor in tensors):
+                raise self._refused(value_name, f"has no {value_name}: TorchRL gives NaN")
+        return value
+
+    def _refused(self, value_name: str, why: str) -> ExportError:
+        return ExportError(
+            f"{self.distribution_name} {why}",
+            code="RW142",
+            where=f"exploration={value_name!r}",
+            hint="exploration='deterministic' gives the value that TorchRL acts with in evaluation",
+        )
+
+    def _score(self, values: TensorDictBase, distribution: Any, action: Any) -> None:
+        if isinstance(action, TensorDictBase) or type(distribution) in FORMULAS.values():
+            raise ExportError(
+                f"the log-probability of a {self.distribution_name} cannot be exported",
+                code="RW143",
+                where=str(self.module.log_prob_keys[0]),
+                hint="leave it out of outputs=: acting does not need it",
+            )
+        values.set(self.module.log_prob_key, distribution.log_prob(action))

@@ -188,11 +188,12 @@ class Noise:
     dtype: torch.dtype
 
     def example(self) -> Tensor:
+        """A value for one row, the same every time."""
         value = 0.25 if self.kind == "normal" else 0.5
         return torch.full((1, *self.row), value, dtype=self.dtype)
 
 
-def ports(few: Sequence[Draw], more: Sequence[Draw], rows: tuple[int, int]) -> list[Noise]:
+def noise_ports(few: Sequence[Draw], more: Sequence[Draw], rows: tuple[int, int]) -> list[Noise]:
     """The noise ports of a policy that made these draws with two numbers of rows."""
     names = ["noise"] if len(few) == 1 else [f"noise_{index}" for index in range(len(few))]
     if [(d.kind, d.dtype) for d in few] != [(d.kind, d.dtype) for d in more]:

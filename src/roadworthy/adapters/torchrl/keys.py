@@ -6,41 +6,39 @@ from collections.abc import Iterable, Sequence
 
 from tensordict import unravel_key
 
-from roadworthy.adapters.torchrl.stage import NestedKey
 from roadworthy.errors import Finding, UsageError, did_you_mean
 
+# What tensordict calls a nested key: "obs", or ("agents", "obs").
+NestedKey = str | tuple[str, ...]
 NEXT = "next"
+
+
+def key_path(key: NestedKey) -> tuple[str, ...]:
+    """The names from the outermost TensorDict to the value."""
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def is_within(key: NestedKey, parent: NestedKey) -> bool:
+    """Whether `key` is `parent` itself, or lies in the TensorDict under it."""
+    return key_path(key)[: len(key_path(parent))] == key_path(parent)
+
+
+def next_key(key: NestedKey) -> NestedKey:
+    """The key under which TorchRL keeps the value of `key` for the next step."""
+    return (NEXT, *key_path(key))
+
+
+def is_reset_flag(key: NestedKey) -> bool:
+    """Whether the key says which rows begin an episode: the runtime resets them instead."""
+    return key_path(key)[-1] == "is_init"
 
 
 def port_name(key: NestedKey) -> str:
     """The port that a key becomes; TorchRL joins nested keys in the same way."""
-    return key if isinstance(key, str) else "_".join(key)
+    return "_".join(key_path(key))
 
 
-def key_text(key: NestedKey) -> str:
-    return repr(key)
-
-
-def parts_of(key: NestedKey) -> tuple[str, ...]:
-    return (key,) if isinstance(key, str) else tuple(key)
-
-
-def provides(written: NestedKey, read: NestedKey) -> bool:
-    """Whether what is written under one key is read under the other, or inside of it."""
-    return parts_of(written)[: len(parts_of(read))] == parts_of(read)
-
-
-def is_flag(key: NestedKey) -> bool:
-    """Whether the key says which rows begin an episode: the runtime resets them instead."""
-    return parts_of(key)[-1] == "is_init"
-
-
-def following(key: NestedKey) -> NestedKey:
-    """Where TorchRL keeps the value of `key` for the next step."""
-    return (NEXT, *parts_of(key))
-
-
-def colliding(keys: Iterable[NestedKey]) -> list[Finding]:
+def find_collisions(keys: Iterable[NestedKey]) -> list[Finding]:
     """A finding for every two keys that become the same port."""
     seen: dict[str, NestedKey] = {}
     findings = []
@@ -51,14 +49,14 @@ def colliding(keys: Iterable[NestedKey]) -> list[Finding]:
                 Finding(
                     code="RW140",
                     where=port_name(key),
-                    what=f"the keys {key_text(other)} and {key_text(key)} become the same port",
-                    hint=f"rename one of them in the policy, such as {key_text(_renamed(key))}",
+                    what=f"the keys {other!r} and {key!r} become the same port",
+                    hint=f"rename one of them in the policy, such as {_renamed(key)!r}",
                 )
             )
     return findings
 
 
-def chosen(outputs: Sequence[object], known: Sequence[NestedKey]) -> list[NestedKey]:
+def keys_of_outputs(outputs: Sequence[object], known: Sequence[NestedKey]) -> list[NestedKey]:
     """The keys that `outputs=` names, each as a key or as the name of its port."""
     by_name = {port_name(key): key for key in known}
     found, findings = [], []
@@ -79,5 +77,5 @@ def chosen(outputs: Sequence[object], known: Sequence[NestedKey]) -> list[Nested
 
 
 def _renamed(key: NestedKey) -> NestedKey:
-    *parents, last = parts_of(key)
+    *parents, last = key_path(key)
     return (*parents, f"{last}_2") if parents else f"{last}_2"

@@ -1,4 +1,4 @@
-"""Which keys enter, which leave and which persist, read off the parts of a policy."""
+"""Which keys enter, which leave and which persist, read off the stages of a policy."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import Any
 
 from torch import Tensor
 
-from roadworthy.adapters.torchrl.heads import Head
+from roadworthy.adapters.torchrl.distributions import DistributionHead
 from roadworthy.adapters.torchrl.keys import (
     NEXT,
-    chosen,
-    following,
-    is_flag,
-    parts_of,
+    NestedKey,
+    is_reset_flag,
+    is_within,
+    key_path,
+    keys_of_outputs,
+    next_key,
     port_name,
-    provides,
 )
-from roadworthy.adapters.torchrl.part import Part
-from roadworthy.adapters.torchrl.parts import needed
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.stage import Stage, needed_stages
 from roadworthy.adapters.torchrl.step import Wiring
 from roadworthy.errors import Finding, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PortPlan:
     """The ports of a policy; `findings` is what stands in the way."""
 
-    parts: list[Part]
+    stages: list[Stage]
     inputs: list[NestedKey]
     outputs: list[NestedKey]
     memory: dict[str, tuple[NestedKey, NestedKey]]
@@ -37,7 +36,8 @@ class Plan:
     flags: list[NestedKey]
     findings: list[Finding] = field(default_factory=list)
 
-    def wiring(self, groups: Mapping[NestedKey, tuple[int, ...]]) -> Wiring:
+    def wiring(self, groups: Mapping[NestedKey, int]) -> Wiring:
+        """Which key is which port, with these nested TensorDicts."""
         return Wiring(
             inputs={port_name(key): key for key in self.inputs},
             outputs={port_name(key): key for key in self.outputs},
@@ -47,23 +47,23 @@ class Plan:
         )
 
 
-def planned(
-    parts: list[Part],
+def plan_ports(
+    stages: list[Stage],
     outputs: Sequence[Any] | None,
     env: Any,
     declared: Mapping[str, Any],
     *,
     whole: bool,
-) -> Plan:
-    """The plan for these parts, in order; unless `whole`, without those that nothing needs."""
+) -> PortPlan:
+    """The plan for these stages, in order; unless `whole`, without those that nothing needs."""
     findings: list[Finding] = []
-    results = _outputs(outputs, parts, env, findings)
+    results = _outputs(outputs, stages, env, findings)
     if not whole:
-        kept = [*results, *(after for part in parts for _, after in part.memory.values())]
-        parts = needed(parts, [*kept, *_following(parts, declared)])
-    read, written = _keys(parts)
-    memory = {name: pair for part in parts for name, pair in part.memory.items()}
-    initial = {name: value for part in parts for name, value in part.initial.items()}
+        kept = [*results, *(after for stage in stages for _, after in stage.memory.values())]
+        stages = needed_stages(stages, [*kept, *_keys_after(stages, declared)])
+    read, written = _keys_read_and_written(stages)
+    memory = {name: pair for stage in stages for name, pair in stage.memory.items()}
+    initial = {name: value for stage in stages for name, value in stage.initial.items()}
     by_name = {port_name(key): key for key in read}
     for name, value in declared.items():
         initial[name] = value
@@ -74,77 +74,81 @@ def planned(
             else:
                 memory[name] = pair
     persisting = {before for before, _ in memory.values()}
-    asked = [key for key in read if key not in persisting and following(key) in written]
-    findings += [_asked_memory(key) for key in asked]
-    _score(parts, results)
-    persisting |= set(asked)
-    return Plan(
-        parts=parts,
-        inputs=[key for key in read if key not in persisting and not is_flag(key)],
+    undeclared = [key for key in read if key not in persisting and next_key(key) in written]
+    findings += [_undeclared_memory(key) for key in undeclared]
+    _request_log_probs(stages, results)
+    persisting |= set(undeclared)
+    return PortPlan(
+        stages=stages,
+        inputs=[key for key in read if key not in persisting and not is_reset_flag(key)],
         outputs=results,
         memory=memory,
         initial=initial,
-        flags=[key for key in read if is_flag(key)],
+        flags=[key for key in read if is_reset_flag(key)],
         findings=findings,
     )
 
 
-def read_keys(parts: Sequence[Part]) -> list[NestedKey]:
+def read_keys(stages: Sequence[Stage]) -> list[NestedKey]:
     """What an environment must give: neither flags nor what persists."""
-    persisting = {before for part in parts for before, _ in part.memory.values()}
-    return [key for key in _keys(parts)[0] if key not in persisting and not is_flag(key)]
+    persisting = {before for stage in stages for before, _ in stage.memory.values()}
+    return [
+        key
+        for key in _keys_read_and_written(stages)[0]
+        if key not in persisting and not is_reset_flag(key)
+    ]
 
 
-def persisting_names(parts: Sequence[Part]) -> set[str]:
-    """The names of what the parts hand to their own next step."""
-    read, written = _keys(parts)
-    own = {name for part in parts for name in part.memory}
-    return own | {port_name(key) for key in read if following(key) in written}
+def persisting_names(stages: Sequence[Stage]) -> set[str]:
+    """The names of what the stages hand to their own next step."""
+    read, written = _keys_read_and_written(stages)
+    own = {name for stage in stages for name in stage.memory}
+    return own | {port_name(key) for key in read if next_key(key) in written}
 
 
-def action_key(parts: Sequence[Part]) -> NestedKey:
+def action_key(stages: Sequence[Stage]) -> NestedKey:
     """The key that the policy acts with."""
-    written = _keys(parts)[1]
-    return next((key for key in reversed(written) if parts_of(key)[-1] == "action"), "action")
+    written = _keys_read_and_written(stages)[1]
+    return next((key for key in reversed(written) if key_path(key)[-1] == "action"), "action")
 
 
-def _keys(parts: Sequence[Part]) -> tuple[list[NestedKey], list[NestedKey]]:
-    """The keys that must be given, and those that the parts write."""
+def _keys_read_and_written(stages: Sequence[Stage]) -> tuple[list[NestedKey], list[NestedKey]]:
+    """The keys that must be given, and those that the stages write."""
     read: list[NestedKey] = []
     written: list[NestedKey] = []
-    for part in parts:
+    for stage in stages:
         read += [
             key
-            for key in part.in_keys
-            if key not in read and not any(provides(each, key) for each in written)
+            for key in stage.in_keys
+            if key not in read and not any(is_within(each, key) for each in written)
         ]
-        written += [key for key in part.out_keys if key not in written and key != "_"]
+        written += [key for key in stage.out_keys if key not in written and key != "_"]
     return read, written
 
 
-def _following(parts: Sequence[Part], declared: Mapping[str, Any]) -> list[NestedKey]:
-    """Where the parts write what persists: under the next step, or where the user says so."""
-    written = _keys(parts)[1]
-    return [key for key in written if parts_of(key)[0] == NEXT or port_name(key) in declared]
+def _keys_after(stages: Sequence[Stage], declared: Mapping[str, Any]) -> list[NestedKey]:
+    """Where the stages write what persists: under the next step, or where the user says so."""
+    written = _keys_read_and_written(stages)[1]
+    return [key for key in written if key_path(key)[0] == NEXT or port_name(key) in declared]
 
 
 def _pair(key: NestedKey | None, written: Sequence[NestedKey]) -> Any:
     if key is None:
         return None
-    return next(((key, after) for after in (following(key), key) if after in written), None)
+    return next(((key, after) for after in (next_key(key), key) if after in written), None)
 
 
 def _outputs(
-    outputs: Sequence[Any] | None, parts: Sequence[Part], env: Any, findings: list[Finding]
+    outputs: Sequence[Any] | None, stages: Sequence[Stage], env: Any, findings: list[Finding]
 ) -> list[NestedKey]:
-    written = _keys(parts)[1]
-    persisting = {after for part in parts for _, after in part.memory.values()}
-    known = [key for key in written if key not in persisting and parts_of(key)[0] != NEXT]
+    written = _keys_read_and_written(stages)[1]
+    persisting = {after for stage in stages for _, after in stage.memory.values()}
+    known = [key for key in written if key not in persisting and key_path(key)[0] != NEXT]
     if outputs is not None:
-        return chosen(outputs, known)
+        return keys_of_outputs(outputs, known)
     named = [] if env is None else [key for key in env.action_keys if key in known]
-    actions = named or [key for key in known if parts_of(key)[-1] == "action"] or known
-    if named or len(actions) == 1 or (actions and parts_of(actions[0])[-1] == "action"):
+    actions = named or [key for key in known if key_path(key)[-1] == "action"] or known
+    if named or len(actions) == 1 or (actions and key_path(actions[0])[-1] == "action"):
         return actions
     findings.append(
         Finding(
@@ -157,19 +161,19 @@ def _outputs(
     return actions[:1] or ["action"]
 
 
-def _score(parts: Sequence[Part], outputs: Sequence[NestedKey]) -> None:
-    """Log-probabilities are computed only where they are asked for."""
-    for part in parts:
-        if isinstance(part, Head) and part.module.return_log_prob:
-            part.scored = any(key in outputs for key in part.module.log_prob_keys)
+def _request_log_probs(stages: Sequence[Stage], outputs: Sequence[NestedKey]) -> None:
+    """Sets which heads compute log-probabilities: those whose key is an output."""
+    for stage in stages:
+        if isinstance(stage, DistributionHead) and stage.module.return_log_prob:
+            stage.wants_log_prob = any(key in outputs for key in stage.module.log_prob_keys)
 
 
-def _asked_memory(key: NestedKey) -> Finding:
+def _undeclared_memory(key: NestedKey) -> Finding:
     name = port_name(key)
     return Finding(
         code="RW145",
         where=name,
-        what=f"the policy reads {key!r} and writes {following(key)!r}: it persists, and nothing "
+        what=f"the policy reads {key!r} and writes {next_key(key)!r}: it persists, and nothing "
         "says where it starts",
         hint=f"memory={{{name!r}: torch.zeros(1, …)}}, the value of one row at a reset",
     )
@@ -180,7 +184,7 @@ def _unknown_memory(
 ) -> Finding:
     if name in read:
         what = (
-            f"the policy reads {read[name]!r}, but writes neither it nor {following(read[name])!r}"
+            f"the policy reads {read[name]!r}, but writes neither it nor {next_key(read[name])!r}"
         )
         return Finding(code="RW145", where=name, what=what, hint="give it in the example instead")
     return Finding(

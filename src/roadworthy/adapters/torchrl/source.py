@@ -7,175 +7,190 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from tensordict.nn import InteractionType
+from tensordict import TensorDictBase
+from tensordict.nn import InteractionType, TensorDictModuleBase
 from torch import Tensor, nn
+from torchrl.envs import EnvBase
 
 from roadworthy.adapters.torchrl import draws, specs
-from roadworthy.adapters.torchrl.exploration import chosen_way, questions
-from roadworthy.adapters.torchrl.heads import Head
-from roadworthy.adapters.torchrl.keys import colliding, port_name
-from roadworthy.adapters.torchrl.part import Part, Plain
-from roadworthy.adapters.torchrl.parts import staged, taken_apart
-from roadworthy.adapters.torchrl.plan import Plan, action_key, persisting_names, planned, read_keys
+from roadworthy.adapters.torchrl.distributions import DistributionHead
+from roadworthy.adapters.torchrl.keys import find_collisions, port_name
+from roadworthy.adapters.torchrl.plan import (
+    PortPlan,
+    action_key,
+    persisting_names,
+    plan_ports,
+    read_keys,
+)
+from roadworthy.adapters.torchrl.policy_stages import (
+    exploration_questions,
+    interaction_type_of,
+    policy_stages,
+)
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.adapters.torchrl.step import Step, Wiring
-from roadworthy.adapters.torchrl.transforms import stages
+from roadworthy.adapters.torchrl.transforms import TransformStages
+from roadworthy.adapters.torchrl.transforms import stages as transform_stages
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.source import Rewriting, Source
-from roadworthy.errors import ExportError, RoadworthyError, UsageError
+from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
 from roadworthy.lines import user_line
+from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
-from roadworthy.spec.transforms import ActionStep
+from roadworthy.spec.transforms import ActionStep, Normalizer
 
 _ROWS = (3, 4)
 
 
-def source(
-    policy: nn.Module,
+def describe(
+    policy: TensorDictModuleBase,
     *,
-    exploration: str | None = None,
-    env: Any = None,
-    transforms: Any = None,
-    example: Any = None,
-    outputs: Sequence[Any] | None = None,
+    example: TensorDictBase | Mapping[Any, Any] | None = None,
     memory: Mapping[str, Any] | None = None,
-    normalizer: Any = None,
+    normalizer: Normalizer | nn.Module | Mapping[str, Any] | None = None,
+    outputs: Sequence[Any] | None = None,
     action: ActionStep | Sequence[ActionStep] = (),
-    table: Sequence[str | int] = (),
-    period_s: float | None = None,
+    about: Mapping[str, About] | None = None,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
+    period_s: float | None = None,
+    exploration: str | None = None,
+    env: EnvBase | None = None,
+    transforms: Any = None,
+    table: Sequence[str | int] = (),
 ) -> Source:
     """The source of a TorchRL policy, for `rw.export` and for `rw.verify(…, against=…)`.
 
+    example      a TensorDict or a dict with the inputs, where no `env` is given
+    memory       name → initial value of one row, for hidden states that TorchRL does not know
+    outputs      keys to give; left out, the action
+    about        port name → description, unit, limits: said over what the specs state
+    dynamic      port name → {axis: name} for sizes that vary besides the batch
     exploration  "deterministic", "mode", "mean" or "random"; asked for where the policy draws
     env          the environment it acts in: its specs give the example and the limits, its
                  transforms are exported in front of the policy and behind it
     transforms   other transforms than those of `env`; () for none
-    example      a TensorDict or a dict with the inputs, where no `env` is given
-    outputs      keys to give; left out, the action
-    memory       name → initial value of one row, for hidden states that TorchRL does not know
     table        what each index of a discrete action means
     """
-    return describe(
-        policy, exploration=exploration, env=env, transforms=transforms, example=example,
-        outputs=outputs, memory=memory, normalizer=normalizer, action=action, table=table,
-        period_s=period_s, batch=batch,
-    )  # fmt: skip
-
-
-def describe(
-    policy: Any,
-    *,
-    example: Any,
-    memory: Mapping[str, Any] | None,
-    normalizer: Any,
-    outputs: Sequence[Any] | None,
-    action: Any,
-    exploration: str | None = None,
-    env: Any = None,
-    transforms: Any = None,
-    table: Sequence[str | int] = (),
-    period_s: float | None = None,
-    batch: int | None = None,
-) -> Source:
-    """The source of a TorchRL policy: see `source`."""
-    way = chosen_way(exploration)
-    core = taken_apart(policy, way)
-    before, behind, primed = _stages(env, transforms, core)
-    chain = [*staged(before), *core, *staged(behind)]
+    interaction_type = interaction_type_of(exploration)
+    core = policy_stages(policy, interaction_type)
+    around = _transforms_around(core, env, transforms)
+    before, behind = around.observation, around.action
     # With transforms in the artifact, what goes in is what the bare environment gives.
-    raw = env.base_env if (before or behind) and hasattr(env, "base_env") else env
+    bare = getattr(env, "base_env", env) if before or behind else env
+    started = _primed_memory(core, around) | dict(memory or {})
     # Draws are matched by their order, so a policy that draws is kept whole.
-    random = way is InteractionType.RANDOM
-    plan = planned(chain, outputs, raw, primed | dict(memory or {}), whole=random)
-    values, missing = specs.examples(plan.inputs, example, raw)
-    asked = [] if way else list(questions(policy))
-    findings = [*asked, *plan.findings, *colliding(plan.inputs), *colliding(plan.outputs), *missing]
+    random = interaction_type is InteractionType.RANDOM
+    plan = plan_ports([*before, *core, *behind], outputs, bare, started, whole=random)
+    values, missing = specs.examples(plan.inputs, example, bare)
+    findings = [
+        *([] if interaction_type else exploration_questions(policy)),
+        *plan.findings,
+        *find_collisions(plan.inputs),
+        *find_collisions(plan.outputs),
+        *missing,
+    ]
     if findings:
         raise UsageError(findings=findings)
     tensors = {port_name(key): value for key, value in values.items()}
-    wiring = plan.wiring(specs.groups(plan.inputs, example, raw))
-    truth = [*staged(before), *_native(policy, core, plan), *staged(behind)]
-    wiring = _tried(policy, (plan.parts, truth), wiring, way, tensors | dict(plan.initial))
-    spec = specs.action_spec(policy, plan.outputs[0], raw if behind else None, env)
+    wiring = plan.wiring(specs.groups(plan.inputs, example, bare))
+    original = [*before, *_original_stages(policy, core, plan), *behind]
+    sides = (plan.stages, original)
+    wiring = _with_noise(policy, sides, wiring, interaction_type, tensors | dict(plan.initial))
+    spec = specs.action_spec(policy, plan.outputs[0], bare if behind else None, env)
     first = port_name(plan.outputs[0])
-    noise = {each.name: About(noise=each.kind) for each in wiring.noise}
+    stated = specs.abouts(plan.inputs, bare) | specs.about_action(first, spec, action)
+    stated |= {each.name: About(noise=each.kind) for each in wiring.noise}
+    given = dict(about or {})
+    step = _step_class(policy)
+    native = step(original, wiring, interaction_type)
     return Source(
-        _named(policy)(plan.parts, wiring, way),
+        step(plan.stages, wiring, interaction_type),
         example=tensors | {each.name: each.example() for each in wiring.noise},
         memory=dict(plan.initial),
         normalizer=normalizer,
         action=action,
-        about=specs.abouts(plan.inputs, raw) | specs.about_action(first, spec, action) | noise,
-        meaning=specs.meaning(first, spec, table),
+        about=specs.merged(stated, given),
+        dynamic=dict(dynamic or {}),
+        meaning=specs.meaning(first, spec, table, given),
         period_s=period_s,
         batch=batch,
         rewritten=Rewriting(
-            _named(policy)(truth, wiring, way),
-            again=_again(exploration, env, transforms),
-            caveats=tuple(p.caveat for p in plan.parts if isinstance(p, Head) and p.caveat),
+            native,
+            begin=native.begin,
+            keywords=_keywords(
+                exploration, env, transforms=transforms, outputs=outputs, memory=memory,
+                normalizer=normalizer, action=action or None, about=about, dynamic=dynamic,
+                batch=batch, period_s=period_s, table=table or None,
+            ),
+            caveats=_caveats(plan.stages),
         ),
-    )
+    )  # fmt: skip
 
 
-def _named(policy: nn.Module) -> type[Step]:
-    """A step that bears the name of the policy's class, which findings and the manifest show."""
+def _step_class(policy: nn.Module) -> type[Step]:
+    """A class of steps that has the name of the policy's class, which findings and the manifest
+    show."""
     kind = type(policy)
     return type(kind.__name__, (Step,), {"__module__": kind.__module__})
 
 
-def _native(policy: nn.Module, core: Sequence[Part], plan: Plan) -> list[Part]:
+def _original_stages(policy: nn.Module, core: Sequence[Stage], plan: PortPlan) -> list[Stage]:
     """The policy as its user calls it; one by one where a value head was left out, inputs and
     all."""
-    if all(part in plan.parts for part in core):
-        return [Plain(policy)]
-    return [Plain(part.module) for part in core if part in plan.parts]
+    if all(stage in plan.stages for stage in core):
+        return [Stage(policy)]
+    return [Stage(stage.module) for stage in core if stage in plan.stages]
 
 
-def _stages(
-    env: Any, transforms: Any, core: Sequence[Part]
-) -> tuple[list[Stage], list[Stage], dict[str, Tensor]]:
-    """The transforms of the environment as stages before and behind the policy, and the values
-    at which they start what the policy remembers."""
+def _transforms_around(core: Sequence[Stage], env: Any, transforms: Any) -> TransformStages:
+    """The stages before and behind the policy: of the given transforms, or the environment's."""
     given = env if transforms is None and hasattr(env, "transform") else transforms
     if given is None or (isinstance(given, (tuple, list)) and not given):
-        return [], [], {}
-    found = stages(given, in_keys=read_keys(core), action_key=action_key(core))
+        return TransformStages()
+    return transform_stages(given, in_keys=read_keys(core), action_key=action_key(core))
+
+
+def _primed_memory(core: Sequence[Stage], around: TransformStages) -> dict[str, Tensor]:
+    """The values at which transforms start what the policy remembers, by name."""
     known = persisting_names(core)
-    primed = {port_name(key): value for key, value in found.primed.items()}
-    started = {name: value for name, value in primed.items() if name in known}
-    return list(found.observation), list(found.action), started
+    primed = {port_name(key): value for key, value in around.primed.items()}
+    return {name: value for name, value in primed.items() if name in known}
 
 
-def _tried(
+def _caveats(stages: Sequence[Stage]) -> tuple[Finding, ...]:
+    found = [stage.caveat for stage in stages if isinstance(stage, DistributionHead)]
+    return tuple(each for each in found if each is not None)
+
+
+def _with_noise(
     policy: nn.Module,
-    sides: tuple[Sequence[Part], Sequence[Part]],
+    sides: tuple[Sequence[Stage], Sequence[Stage]],
     wiring: Wiring,
-    way: InteractionType | None,
+    interaction_type: InteractionType | None,
     tensors: Mapping[str, Tensor],
 ) -> Wiring:
     """The wiring with a port for every draw of a step on the example; both sides draw alike.
 
     A distribution that cannot give what it is asked for says so here.
     """
-    made = []
-    for parts in sides:
-        step = Step(parts, wiring, way)
+    found = []
+    for stages in sides:
+        step = Step(stages, wiring, interaction_type)
         with preserved(policy, step), torch.no_grad(), _explained(policy):
             policy.eval()
-            if way is not InteractionType.RANDOM:
+            if interaction_type is not InteractionType.RANDOM:
                 # Who draws nonetheless is found, and refused, when the source is studied.
                 step(**_rows(tensors, 1))
                 return wiring
             few, more = (step.draws(_rows(tensors, rows)).made for rows in _ROWS)
-        made.append(draws.ports(few, more, _ROWS))
-    if made[0] != made[1]:
+        found.append(draws.noise_ports(few, more, _ROWS))
+    if found[0] != found[1]:
         raise ExportError(
-            f"{type(policy).__name__} draws {len(made[1])} times, its parts {len(made[0])} times",
+            f"{type(policy).__name__} draws {len(found[1])} times, its parts {len(found[0])} times",
             code="RW143",
             hint="build the policy as a TensorDictSequential, so that every module is seen",
         )
-    return wiring.with_noise(made[0])
+    return wiring.with_noise(found[0])
 
 
 @contextmanager
@@ -199,8 +214,9 @@ def _rows(tensors: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
     return {name: each[:1].expand(rows, *each.shape[1:]).clone() for name, each in tensors.items()}
 
 
-def _again(exploration: Any, env: Any, transforms: Any) -> str:
+def _keywords(exploration: Any, env: Any, **others: Any) -> str:
+    """The keywords that describe the policy once more, each by its own name."""
     said = [f"exploration={getattr(exploration, 'value', exploration)!r}"] if exploration else []
     said += ["env=env"] if env is not None else ["example=example"]
-    said += ["transforms=transforms"] if transforms is not None else []
-    return f"roadworthy.adapters.torchrl.source(policy, {', '.join(said)})"
+    said += [f"{name}={name}" for name, value in others.items() if value is not None]
+    return ", ".join(said)

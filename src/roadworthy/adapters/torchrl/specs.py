@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,8 +11,7 @@ from tensordict import TensorDictBase, unravel_key
 from torch import Tensor, nn
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot
 
-from roadworthy.adapters.torchrl.keys import parts_of, port_name
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey, key_path, port_name
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.port import About, compact, freeze
 from roadworthy.spec.signature import Action
@@ -47,25 +47,25 @@ def examples(
     return found, findings
 
 
-def groups(keys: Sequence[NestedKey], example: Any, env: Any) -> dict[NestedKey, tuple[int, ...]]:
-    """Nested TensorDicts that have batch axes of their own, and their sizes."""
-    found: dict[NestedKey, tuple[int, ...]] = {}
+def groups(keys: Sequence[NestedKey], example: Any, env: Any) -> dict[NestedKey, int]:
+    """Nested TensorDicts that have batch axes of their own, and how many."""
+    found: dict[NestedKey, int] = {}
     for key in keys:
-        parents = parts_of(key)[:-1]
+        parents = key_path(key)[:-1]
         for depth in range(1, len(parents) + 1):
             owner = unravel_key(parents[:depth])
-            sizes = _own_batch(owner, example, env)
-            if sizes:
-                found[owner] = sizes
+            axes = _own_axes(owner, example, env)
+            if axes:
+                found[owner] = axes
     return found
 
 
-def _own_batch(owner: NestedKey, example: Any, env: Any) -> tuple[int, ...]:
+def _own_axes(owner: NestedKey, example: Any, env: Any) -> int:
     if isinstance(example, TensorDictBase):
         inner = example.get(owner, None)
-        return () if inner is None else tuple(inner.batch_size[example.batch_dims :])
+        return 0 if inner is None else int(inner.batch_dims - example.batch_dims)
     spec = None if env is None else _leaf(env.observation_spec, owner)
-    return () if spec is None else tuple(spec.shape[len(env.batch_size) :])
+    return 0 if spec is None else len(spec.shape) - len(env.batch_size)
 
 
 def about(spec: Any) -> About:
@@ -81,8 +81,26 @@ def about(spec: Any) -> About:
     return About(low=0, high=int(spec.space.n) - 1) if int(spec.space.n) > 1 else About()
 
 
-def meaning(output: str, spec: Any, table: Sequence[str | int]) -> Action | None:
-    """What the numbers on the action port mean, where the spec says so."""
+def merged(stated: Mapping[str, About], given: Mapping[str, About]) -> dict[str, About]:
+    """What the specs state about each port, and over it, field by field, what the user says."""
+    found = dict(stated)
+    for name, each in given.items():
+        over = found.get(name, About())
+        if over.noise and each.noise and each.noise != over.noise:
+            raise UsageError(
+                f"the policy draws {over.noise} noise, got About(noise={each.noise!r})",
+                where=f"about {name!r}",
+                hint="leave `noise` out: the policy says which it needs",
+            )
+        said = {field: getattr(each, field) for field in About.__slots__}
+        found[name] = replace(over, **{k: v for k, v in said.items() if v not in ("", (), None)})
+    return found
+
+
+def meaning(
+    output: str, spec: Any, table: Sequence[str | int], given: Mapping[str, About]
+) -> Action | None:
+    """What the numbers on the action port mean, where the spec says so, `given` limits first."""
     if isinstance(spec, OneHot):
         return None
     if isinstance(spec, MultiCategorical):
@@ -94,7 +112,7 @@ def meaning(output: str, spec: Any, table: Sequence[str | int]) -> Action | None
         sizes = (int(spec.space.n),)
         return Action(output=output, kind="discrete", sizes=sizes, table=tuple(table))
     if isinstance(spec, Bounded):
-        limits = about(spec)
+        limits = merged({output: about(spec)}, given)[output]
         return Action(output=output, kind="continuous", low=limits.low, high=limits.high)
     return None
 
@@ -186,7 +204,7 @@ def _given(example: Any) -> dict[NestedKey, Any]:
 
 def _flat(parents: tuple[str, ...], value: Mapping[Any, Any]) -> Iterator[tuple[NestedKey, Any]]:
     for key, each in value.items():
-        path = (*parents, *parts_of(key))
+        path = (*parents, *key_path(key))
         if isinstance(each, Mapping):
             yield from _flat(path, each)
         else:

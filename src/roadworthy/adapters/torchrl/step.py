@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torchrl.modules import set_recurrent_mode
 
 from roadworthy.adapters.torchrl.draws import Draws, Noise
-from roadworthy.adapters.torchrl.part import Part
-from roadworthy.adapters.torchrl.parts import run
-from roadworthy.adapters.torchrl.stage import NestedKey
+from roadworthy.adapters.torchrl.keys import NestedKey, is_within
+from roadworthy.adapters.torchrl.stage import Stage, run_stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +24,14 @@ class Wiring:
 
     `memory` maps a name to the key that is read and the key that is written for the next step;
     `flags` are the keys that say where an episode begins; `groups` are nested TensorDicts with
-    more batch axes than the rows, such as agents.
+    batch axes behind the rows, such as agents, and how many.
     """
 
     inputs: Mapping[str, NestedKey]
     outputs: Mapping[str, NestedKey]
     memory: Mapping[str, tuple[NestedKey, NestedKey]]
     flags: Sequence[NestedKey] = ()
-    groups: Mapping[NestedKey, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[NestedKey, int] = field(default_factory=dict)
     noise: Sequence[Noise] = ()
 
     def with_noise(self, noise: Sequence[Noise]) -> Wiring:
@@ -44,13 +43,16 @@ class Wiring:
 
 
 class Step(nn.Module):
-    """The parts as one module whose arguments are the ports, by name."""
+    """The whole policy as one module: stages in order, whose arguments are the ports, by name."""
 
-    def __init__(self, parts: Sequence[Part], wiring: Wiring, way: InteractionType | None) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], wiring: Wiring, interaction_type: InteractionType | None
+    ) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(parts)
+        # The names of initializers in ONNX files contain the name of this attribute.
+        self.parts = nn.ModuleList(stages)
         self.wiring = wiring
-        self.way = way
+        self.interaction_type = interaction_type
         self.starting: Tensor | None = None
 
     def begin(self, rows: Tensor) -> None:
@@ -61,11 +63,11 @@ class Step(nn.Module):
         values = self._filled(tensors)
         noise = [tensors[each.name] for each in self.wiring.noise]
         with ExitStack() as modes:
-            modes.enter_context(set_interaction_type(self.way))
+            modes.enter_context(set_interaction_type(self.interaction_type))
             modes.enter_context(set_recurrent_mode(False))
             if self.wiring.noise:
                 modes.enter_context(Draws(noise))
-            values = run(self.parts, values)
+            values = run_stages(self.parts, values)
         self.starting = None
         return {
             **{name: values.get(key) for name, key in self.wiring.outputs.items()},
@@ -74,16 +76,18 @@ class Step(nn.Module):
 
     def draws(self, tensors: Mapping[str, Tensor]) -> Draws:
         """The draws that a step makes."""
-        made = Draws()
-        with set_interaction_type(self.way), set_recurrent_mode(False), made:
-            run(self.parts, self._filled(tensors))
-        return made
+        listed = Draws()
+        with set_interaction_type(self.interaction_type), set_recurrent_mode(False), listed:
+            run_stages(self.parts, self._filled(tensors))
+        return listed
 
     def _filled(self, tensors: Mapping[str, Tensor]) -> TensorDict:
         rows = next(iter(tensors.values())).shape[0]
         values = TensorDict(batch_size=[rows])
-        for key, sizes in self.wiring.groups.items():
-            values.set(key, TensorDict(batch_size=[rows, *sizes]))
+        for key, axes in self.wiring.groups.items():
+            # The sizes are those of this very step: an axis may be dynamic.
+            inside = next(n for n, each in self.wiring.inputs.items() if is_within(each, key))
+            values.set(key, TensorDict(batch_size=tensors[inside].shape[: 1 + axes]))
         for name, key in self.wiring.inputs.items():
             values.set(key, tensors[name])
         for name, (before, _) in self.wiring.memory.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roadworthy.doctor.patient import Patient
-from roadworthy.doctor.reading import Kind, Sight, sights
+from roadworthy.doctor.reading import CodePattern, Kind, code_patterns
 from roadworthy.errors import Finding, Severity
 
 # Kind → code, severity, what, hint.
@@ -26,25 +26,25 @@ _SAID: dict[Kind, tuple[str, Severity, str, str]] = {
         "RW103",
         "error",
         "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-        "write the line with torch operations",
+        "write the line with torch operations, without NumPy",
     ),
     "random": (
         "RW111",
         "warning",
-        "random numbers are drawn: the same inputs would give different outputs",
+        "random numbers are drawn: the same inputs give different outputs",
         "return the mean or the mode of the distribution instead of a sample",
     ),
     "shape": (
         "RW173",
         "warning",
-        "the number of elements depends on the values of a tensor",
+        "how many elements come out depends on the values of a tensor",
         "keep the shape: torch.where(mask, x, 0.0), or multiply by the mask",
     ),
     "operator": (
         "RW174",
         "warning",
-        "{name} is an operator of an extension, which no other runtime has",
-        "write it with torch operations in forward",
+        "{name} is an operator of an extension; no other runtime has it",
+        "write it with torch operations in forward, or pass rw.export(…, decompositions={…: f})",
     ),
     "function": (
         "RW175",
@@ -60,7 +60,7 @@ def forward(patient: Patient) -> Iterator[Finding]:
     given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
     for path, module in patient.written_by_users():
         # Inputs are known by name for the outermost forward only.
-        for sight in sights(module, set() if path else given):
+        for sight in code_patterns(module, set() if path else given):
             if sight.kind == "state":
                 yield from _state(patient, path, sight)
             else:
@@ -74,7 +74,7 @@ def forward(patient: Patient) -> Iterator[Finding]:
                 )
 
 
-def _state(patient: Patient, path: str, sight: Sight) -> Iterator[Finding]:
+def _state(patient: Patient, path: str, sight: CodePattern) -> Iterator[Finding]:
     full = f"{path}.{sight.name}" if path else sight.name
     if full in patient.remembered:
         return

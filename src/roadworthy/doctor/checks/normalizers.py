@@ -22,7 +22,7 @@ def untouched(patient: Patient) -> Iterator[Finding]:
                 where=each.where,
                 what="its statistics were never updated: "
                 f"{each.mean_name} 0, {each.spread_name} {_first(each.spread):g}",
-                hint="load the normaliser of the training together with the weights",
+                hint="load the trained normaliser together with the weights",
                 severity="warning",
             )
 
@@ -38,22 +38,22 @@ def not_applied(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 code="RW162",
                 where=each.where,
-                what="holds statistics of observations, and the outputs do not depend on them",
-                hint=f"normalizer={_passed(each, access)}, or normalizer=torch.nn.Identity() if "
-                "the policy was trained without",
+                what="holds observation statistics, and the outputs do not depend on them",
+                hint=f"pass normalizer={_passed(each, access)}, or normalizer=torch.nn.Identity() "
+                "if the policy was trained without it",
             )
 
 
 def _read(patient: Patient, each: Statistics) -> bool:
     """Whether other statistics would give other outputs; the code decides where nothing runs."""
-    if patient.study is None:
+    if patient.analysis is None:
         return each.inside and _mentioned(patient, each)
-    before = outputs(patient.study)
+    before = outputs(patient.analysis)
     kept = _copy(each.mean), _copy(each.spread)
     try:
         _write(each.mean, kept[0] + 1.7)
         _write(each.spread, kept[1] * 3.0)
-        return differs(before, outputs(patient.study))
+        return differs(before, outputs(patient.analysis))
     finally:
         _write(each.mean, kept[0])
         _write(each.spread, kept[1])
@@ -92,7 +92,7 @@ def _passed(each: Statistics, access: str) -> str:
     return f"rw.EpsOutsideRoot(mean={mean}, std={spread}, eps=…)"
 
 
-def retold(patient: Patient, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def relabel_learning(patient: Patient, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings of hidden state that is a normaliser's, told as what they are: it still learns."""
     if all(finding.code != "RW112" for finding in findings):
         return tuple(findings)

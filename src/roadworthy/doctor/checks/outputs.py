@@ -21,20 +21,21 @@ _LARGE = 30.0
 
 def unsquashed(patient: Patient) -> Iterator[Finding]:
     """A squash that the module holds, while its actions are not bounded."""
-    study = patient.study
-    if study is None or any(isinstance(step, Tanh) for step in study.source.steps):
+    analysis = patient.analysis
+    if analysis is None or any(isinstance(step, Tanh) for step in analysis.source.steps):
         return
     held = next(_squashes(patient.module), None)
     if held is None:
         return
-    results = outputs(study, scale=_LARGE)
+    results = outputs(analysis, scale=_LARGE)
     actions = results[0] if results else torch.zeros(1)
     if actions.is_floating_point() and float(actions.abs().max()) > 1.001:
         yield Finding(
             code="RW172",
             where=patient.at(held),
-            what=f"squashes actions, but the outputs reach {float(actions.abs().max()):.3g}",
-            hint="action=rw.Tanh(), if the environment was stepped with squashed actions",
+            what="squashes to [-1, 1], but the outputs reach "
+            f"{float(actions.abs().max()):.3g}: it is not applied",
+            hint="add action=rw.Tanh() if the environment was stepped with squashed actions",
             severity="warning",
         )
 

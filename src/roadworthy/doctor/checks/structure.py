@@ -9,29 +9,14 @@ import torch
 
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.originals.advisories import in_training
 
 _BatchNorm = torch.nn.modules.batchnorm._BatchNorm
-_Dropout = torch.nn.modules.dropout._DropoutNd
 
 
 def training_mode(patient: Patient) -> Iterator[Finding]:
     """A note where evaluating differs from training: the export evaluates."""
-    behaving = [
-        patient.at(path)
-        for path, each in patient.module.named_modules()
-        if each.training and isinstance(each, (_BatchNorm, _Dropout)) and not _inert(each)
-    ]
-    if behaving:
-        yield Finding(
-            code="RW160",
-            where=_few(behaving),
-            what="behaves differently while it trains; it is exported as it evaluates",
-            severity="note",
-        )
-
-
-def _inert(module: torch.nn.Module) -> bool:
-    return isinstance(module, _Dropout) and module.p == 0
+    yield from in_training(patient.module)
 
 
 def batch_norm(patient: Patient) -> Iterator[Finding]:
@@ -44,7 +29,8 @@ def batch_norm(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 code="RW161",
                 where=patient.at(path),
-                what="normalises by the rows of the moment: one row alone gives another action",
+                what="normalises over the current batch: one row alone gives another action than "
+                "in a batch",
                 hint="train it with track_running_stats=True, or use LayerNorm",
             )
         elif seen is not None and not seen and not mean.any() and bool((var == 1).all()):
@@ -111,7 +97,7 @@ def hooks(patient: Patient) -> Iterator[Finding]:
             code="RW168",
             where=_few(hooked),
             what="has forward hooks; what they change is exported as part of the policy",
-            hint="handle.remove() those that only record",
+            hint="remove those that only record: handle.remove()",
             severity="note",
         )
 
@@ -123,7 +109,7 @@ def wrappers(patient: Patient) -> Iterator[Finding]:
     yield Finding(
         code="RW169",
         where=type(patient.subject).__name__,
-        what=f"the {patient.name} inside is what is exported",
+        what=f"it is a wrapper: the {patient.name} inside is exported",
         severity="note",
     )
 

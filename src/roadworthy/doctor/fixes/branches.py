@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from roadworthy.doctor.fixes.choice import Choice
-from roadworthy.doctor.fixes.patient import Patient, functions_at
+from roadworthy.doctor.fixes.copies import ModuleCopies, functions_at
 from roadworthy.doctor.fixes.rewrite import rewritten
 from roadworthy.errors import Finding
 from roadworthy.lines import code_of, place_of
@@ -19,14 +19,14 @@ _FLAG = re.compile(
 )
 
 
-def python_flags(patient: Patient, finding: Finding) -> bool:
+def python_flags(copies: ModuleCopies, finding: Finding) -> bool:
     """A tensor of one element that decides a branch, held as the Python bool that it is."""
     match = _FLAG.search(code_of(finding.where))
     if finding.code != "RW103" or match is None:
         return False
     parents, name = match[1] or match[3] or "", match[2] or match[4]
     found: dict[int, tuple[Any, bool]] = {}
-    for module, _, _ in functions_at(patient.repaired.module, finding.where):
+    for module, _, _ in functions_at(copies.repaired.module, finding.where):
         owner: Any = module
         for parent in filter(None, parents.split(".")):
             owner = getattr(owner, parent, None)
@@ -37,19 +37,19 @@ def python_flags(patient: Patient, finding: Finding) -> bool:
         delattr(owner, name)
         setattr(owner, name, flag)
     for flag in dict.fromkeys(value for _, value in found.values()):
-        patient.note(finding.where, f"self.{parents}{name} was taken as {flag}, which it is now")
+        copies.note(finding.where, f"self.{parents}{name} was taken as {flag}, which it is now")
     return bool(found)
 
 
-def choices(patient: Patient, finding: Finding) -> bool:
+def choices(copies: ModuleCopies, finding: Finding) -> bool:
     """`if c: x = a` with both sides computed, and one of them chosen by `torch.where`."""
     place = place_of(finding.where)
     if finding.code != "RW103" or place is None:
         return False
     _, line = place
     done = False
-    for owner, name, function in [*functions_at(patient.repaired.module, finding.where)]:
-        wanted = patient.rewritten.setdefault(function, {})
+    for owner, name, function in [*functions_at(copies.repaired.module, finding.where)]:
+        wanted = copies.rewritten.setdefault(function, {})
         if line in wanted and not done:
             return False  # it was rewritten, and fails still
         wanted.setdefault(line, Choice(finding.where))
@@ -60,5 +60,5 @@ def choices(patient: Patient, finding: Finding) -> bool:
         vars(owner)[name] = MethodType(made, owner)
         done = True
     if done:
-        patient.note(finding.where, "both sides of the branch are computed, torch.where chooses")
+        copies.note(finding.where, "both sides of the branch are computed, torch.where chooses")
     return done

@@ -8,42 +8,42 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from roadworthy.capture.source import Attribute
-from roadworthy.doctor.fixes.patient import Patient
+from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.errors import Finding
+from roadworthy.source import Attribute
 
 _SHORT = (torch.int8, torch.int16, torch.int32)
 
 
-def one_precision(patient: Patient, finding: Finding) -> bool:
+def one_precision(copies: ModuleCopies, finding: Finding) -> bool:
     """The module cast to the precision of the example; the original is fed in its own."""
     if finding.code != "RW116" or "precision" not in finding.what:
         return False
-    module = patient.repaired.module
+    module = copies.repaired.module
     own = {p.dtype for p in (*module.parameters(), *module.buffers()) if p.is_floating_point()}
-    given = {t.dtype for t in patient.repaired.tensors.values() if t.is_floating_point()}
-    kept = [m for m in patient.repaired.memory.values() if isinstance(m, Attribute)]
+    given = {t.dtype for t in copies.repaired.tensors.values() if t.is_floating_point()}
+    kept = [m for m in copies.repaired.memory.values() if isinstance(m, Attribute)]
     # Memory inside the module would have two precisions, one in each copy.
     if len(own) != 1 or len(given) != 1 or own == given or kept:
         return False
     (inside,), (outside,) = own, given
     module.to(outside)
-    _cast_around(patient.original.module, {outside: inside}, {inside: outside})
+    _cast_around(copies.original.module, {outside: inside}, {inside: outside})
     names = [str(dtype).removeprefix("torch.") for dtype in (inside, outside)]
-    patient.note(finding.where, f"the module was cast from {names[0]} to {names[1]}")
+    copies.note(finding.where, f"the module was cast from {names[0]} to {names[1]}")
     return True
 
 
-def long_indices(patient: Patient, finding: Finding) -> bool:
+def long_indices(copies: ModuleCopies, finding: Finding) -> bool:
     """Small integers passed on as int64; the ports stay as they are."""
     if finding.code != "RW116" or "index" not in finding.what:
         return False
-    given = {n: t.dtype for n, t in patient.repaired.tensors.items() if t.dtype in _SHORT}
-    if not given or any(note.what.startswith("the inputs") for note in patient.notes):
+    given = {n: t.dtype for n, t in copies.repaired.tensors.items() if t.dtype in _SHORT}
+    if not given or any(note.what.startswith("the inputs") for note in copies.notes):
         return False
-    for source in (patient.repaired, patient.original):
+    for source in (copies.repaired, copies.original):
         _cast_around(source.module, dict.fromkeys(_SHORT, torch.int64), {})
-    patient.note(finding.where, f"the inputs {', '.join(given)} are passed on as int64")
+    copies.note(finding.where, f"the inputs {', '.join(given)} are passed on as int64")
     return True
 
 

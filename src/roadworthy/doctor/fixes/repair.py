@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from roadworthy.capture.capture import capture
-from roadworthy.capture.record import TRACE_STEPS, ModuleSubject, record
-from roadworthy.capture.source import Source
 from roadworthy.doctor.fixes.branches import choices, python_flags
+from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.doctor.fixes.dtypes import long_indices, one_precision
-from roadworthy.doctor.fixes.patient import Patient
 from roadworthy.errors import ExportError, Finding
+from roadworthy.originals.module import ModuleOriginal
+from roadworthy.originals.original import TRACE_STEPS
 from roadworthy.program import Program
+from roadworthy.source import Source
 from roadworthy.spec.signature import Signature
 
-FIXES: tuple[Callable[[Patient, Finding], bool], ...] = (
+FIXES: tuple[Callable[[ModuleCopies, Finding], bool], ...] = (
     one_precision,
     long_indices,
     python_flags,
@@ -34,23 +35,23 @@ def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
         return capture(source), source
     except ExportError as error:
         refusal = error
-    patient = Patient.of(source)
+    copies = ModuleCopies.of(source)
     latest: ExportError = refusal
     for _ in range(MOST_FIXES):
-        if not _fixed(patient, latest):
+        if not _fixed(copies, latest):
             break
         try:
-            program = capture(patient.repaired)
+            program = capture(copies.repaired)
         except ExportError as error:
             latest = error
             continue
-        _refuse_untried(patient, program.signature, seed)
-        return replace(program, fixes=tuple(patient.notes)), patient.original
+        _refuse_untried(copies, program.signature, seed)
+        return replace(program, fixes=tuple(copies.notes)), copies.original
     raise latest if _leads_on(latest) else refusal
 
 
-def _fixed(patient: Patient, error: ExportError) -> bool:
-    return any(fix(patient, finding) for finding in error.findings for fix in FIXES)
+def _fixed(copies: ModuleCopies, error: ExportError) -> bool:
+    return any(fix(copies, finding) for finding in error.findings for fix in FIXES)
 
 
 def _leads_on(error: ExportError) -> bool:
@@ -58,21 +59,21 @@ def _leads_on(error: ExportError) -> bool:
     return {finding.code for finding in error.findings} <= FIXABLE
 
 
-def _refuse_untried(patient: Patient, signature: Signature, seed: int) -> None:
+def _refuse_untried(copies: ModuleCopies, signature: Signature, seed: int) -> None:
     """An error for each rewritten branch that the recorded steps take on one side only."""
-    chosen = [choice for lines in patient.rewritten.values() for choice in lines.values()]
+    chosen = [choice for lines in copies.rewritten.values() for choice in lines.values()]
     for choice in chosen:
         choice.sides.clear()
     if chosen:
-        record(ModuleSubject(patient.repaired), signature, seed=seed)
+        ModuleOriginal(copies.repaired).record(signature, seed=seed)
     findings = [
         Finding(
             code="RW194",
             where=choice.where,
-            what=f"the condition was {' and '.join(map(str, choice.sides)) or 'never met'} in all "
-            f"{TRACE_STEPS} steps that were tried: the other side cannot be certified",
-            hint="say which values the inputs take, about={'obs': rw.About(low=…, high=…)}, "
-            "or write the line with torch.where yourself",
+            what=f"the condition was {' and '.join(map(str, choice.sides)) or 'never reached'} in "
+            f"all {TRACE_STEPS} recorded steps: the other side cannot be certified",
+            hint="give the inputs limits that reach both sides, "
+            "about={'obs': rw.About(low=…, high=…)}, or write the line with torch.where yourself",
         )
         for choice in chosen
         if len(choice.sides) < 2

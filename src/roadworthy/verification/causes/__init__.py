@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
 
-from roadworthy.errors import Finding, RoadworthyError
+from roadworthy.errors import Finding
+from roadworthy.originals.original import Original
 from roadworthy.spec.bundle import POLICY, TRACE, Bundle
-from roadworthy.spec.signature import Signature
+from roadworthy.spec.certificate import Check
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.causes import inputs, memory, outputs
 from roadworthy.verification.causes.evidence import (
     Evidence,
     Hypothesis,
-    Steps,
     cause,
     from_trace,
     side_by_side,
 )
-from roadworthy.verification.certificate import Check
+from roadworthy.verification.causes.weights import absent_weights
 
 MOST_CAUSES = 4
 
 
 def explained(
-    bundle: Bundle, subject: Any, checks: Sequence[Check], seed: int
+    bundle: Bundle, original: Original | None, checks: Sequence[Check], seed: int
 ) -> tuple[Finding, ...]:
-    """Remarks about what was compared, and the likely causes where a check failed."""
-    remarks = getattr(subject, "remarks", None)
-    said: tuple[Finding, ...] = remarks(bundle.signature) if remarks else ()
+    """Advisories about what was compared, and the likely causes where a check failed."""
+    said = () if original is None else tuple(original.advisories(bundle.signature))
     said += tuple(_one_choice(bundle))
     if all(check.passed for check in checks):
         return said
-    return (*said, *_mixed_rows(checks), *likely_causes(bundle, subject, seed))
+    return (*said, *_mixed_rows(checks), *likely_causes(bundle, original, seed))
 
 
 def _one_choice(bundle: Bundle) -> Iterator[Finding]:
@@ -47,10 +44,10 @@ def _one_choice(bundle: Bundle) -> Iterator[Finding]:
         yield Finding(
             code="RW325",
             where=action.output,
-            what=f"the original made the same choice in all {len(recorded)} recorded steps: a "
-            "replay would not see that an input is frozen",
-            hint="give the inputs the limits that they have: about={…: rw.About(low=…, high=…)}; "
-            "verify(…, against=…) compares the numbers behind the choice",
+            what=f"the original chose the same action in all {len(recorded)} recorded steps: "
+            "replaying them would not show that an input is frozen",
+            hint="give the inputs their real limits: about={…: rw.About(low=…, high=…)}; "
+            "rw.verify(…, against=module) also compares the logits",
             severity="warning",
         )
 
@@ -60,22 +57,21 @@ def _mixed_rows(checks: Sequence[Check]) -> Iterator[Finding]:
         if check.name == "batch" and check.first_failure is not None:
             later = check.first_failure.step > 0
             yield cause(
-                "rows of a batch influence each other"
-                + (", through what is remembered" if later else ""),
+                "rows of a batch influence each other" + (", through the memory" if later else ""),
                 where="batch",
-                hint="are layers and rows exchanged in a state? keep (layers, batch, features)"
+                hint="keep the memory as (layers, batch, features): layers and rows may be swapped"
                 if later
-                else "take no statistics over the batch, and reshape no axis into it",
+                else "look in forward for a mean, a norm or a reshape over the batch axis",
             )
 
 
-def likely_causes(bundle: Bundle, subject: Any, seed: int) -> tuple[Finding, ...]:
+def likely_causes(bundle: Bundle, original: Original | None, seed: int) -> tuple[Finding, ...]:
     """What would explain that the bundle failed; empty where no hypothesis holds.
 
-    `subject` is what the bundle was compared with; None leaves its trace, which says less.
+    Without the original its trace is left, which says less.
     """
     try:
-        evidence = from_trace(bundle) if subject is None else side_by_side(bundle, subject, seed)
+        evidence = from_trace(bundle) if original is None else side_by_side(bundle, original, seed)
     except Exception:  # the verdict stands without an explanation
         return ()
     if not evidence.differing:
@@ -99,43 +95,33 @@ def _tried(hypothesis: Hypothesis, evidence: Evidence) -> list[Finding]:
         return []
 
 
-def suspected(evidence: Evidence) -> Iterator[Finding]:
+def made_on_purpose(evidence: Evidence) -> Iterator[Finding]:
     """The first mistake that makes the original give what the artifact gave."""
-    suspects = getattr(evidence.subject, "suspects", None)
-    if suspects is None:
+    if evidence.original is None:
         return
     signature = evidence.bundle.signature
-    for suspect in suspects(evidence.bundle.manifest.get("recipe", {})):
-        if evidence.as_got(partial(_opened, suspect, signature), evidence.run):
-            yield cause(suspect.what, where=suspect.where, hint=suspect.hint)
+    for mutant in evidence.original.mutants(evidence.bundle.manifest.get("recipe", {})):
+        if evidence.gives_what_artifact_gave(partial(mutant.open, signature), evidence.script):
+            yield cause(mutant.what, where=mutant.where, hint=mutant.hint)
             return
-
-
-def _opened(suspect: Any, signature: Signature, rows: int) -> AbstractContextManager[Steps]:
-    opened: AbstractContextManager[Steps] = suspect.original(signature, rows=rows)
-    return opened
 
 
 def other_weights(evidence: Evidence) -> Iterator[Finding]:
     """Weights of the original that the file does not hold."""
-    absent = getattr(evidence.subject, "absent_weights", None)
-    if absent is None:
-        return
-    try:
-        names, of = absent(evidence.bundle.files[POLICY])
-    except RoadworthyError:
-        return
+    weights = {} if evidence.original is None else evidence.original.weights()
+    names = absent_weights(weights, evidence.bundle.files[POLICY]) if weights else []
     if names:
         listed = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
         yield cause(
-            f"{len(names)} of the {of} weight matrices of the original are not in the file: "
-            f"{listed}",
+            f"{len(names)} of the {len(weights)} weight matrices of the original are not in the "
+            f"file: {listed}",
             where="weights",
-            hint="another checkpoint, the critic, a target network or an average of the weights?",
+            hint="the file may hold another checkpoint, the critic, a target network or averaged "
+            "weights: export the module again, or compare with the one that was exported",
         )
 
 
 HYPOTHESES: tuple[Hypothesis, ...] = (
-    *outputs.HYPOTHESES, *memory.HYPOTHESES, suspected, *inputs.HYPOTHESES,
+    *outputs.HYPOTHESES, *memory.HYPOTHESES, made_on_purpose, *inputs.HYPOTHESES,
 )  # fmt: skip
 LAST_RESORTS: tuple[Hypothesis, ...] = (other_weights, *memory.LAST_RESORTS)

@@ -10,7 +10,8 @@ import numpy as np
 
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array, Port
-from roadworthy.verification.causes.evidence import Arrays, Evidence, Hypothesis, cause
+from roadworthy.spec.stepping import Arrays
+from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.probing import probe
 
 SCALES = (
@@ -24,13 +25,13 @@ def ports_exchanged(evidence: Evidence) -> Iterator[Finding]:
     ports = evidence.bundle.signature.inputs
     for one, other in itertools.combinations(ports, 2):
         if (one.shape, one.dtype) == (other.shape, other.dtype):
-            inputs = evidence.run.inputs
+            inputs = evidence.script.inputs
             swapped = inputs | {one.name: inputs[other.name], other.name: inputs[one.name]}
             if _explains(evidence, swapped):
                 yield cause(
-                    f"the inputs {one.name!r} and {other.name!r} are exchanged",
+                    f"the inputs {one.name!r} and {other.name!r} are swapped",
                     where=one.name,
-                    hint="pass them by name, in the order of the original",
+                    hint="name the inputs in the order in which the original takes them",
                 )
 
 
@@ -47,16 +48,16 @@ def scaled(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _with(evidence: Evidence, port: Port, factor: float) -> Arrays:
-    values = (evidence.run.inputs[port.name] * factor).astype(port.dtype)
-    return evidence.run.inputs | {port.name: values}
+    values = (evidence.script.inputs[port.name] * factor).astype(port.dtype)
+    return evidence.script.inputs | {port.name: values}
 
 
 def turned(evidence: Evidence) -> Iterator[Finding]:
     """An axis reversed (frames, colours), or axes exchanged by a reshape (HWC and CHW)."""
     for port in evidence.bundle.signature.inputs:
-        values = evidence.run.inputs[port.name]
+        values = evidence.script.inputs[port.name]
         for what, hint, changed in _turns(port, values):
-            if _explains(evidence, evidence.run.inputs | {port.name: changed}):
+            if _explains(evidence, evidence.script.inputs | {port.name: changed}):
                 yield cause(what, where=port.name, hint=hint)
 
 
@@ -73,7 +74,7 @@ def _turns(port: Port, values: Array) -> Iterator[tuple[str, str, Array]]:
             order = (0, 1, *axes)
             named = ", ".join(str(axis - 1) for axis in axes)
             hint = "HWC or CHW: permute the axes of an image, never reshape them"
-            what = f"the axes of {port.name!r} are exchanged in the artifact: ({named})"
+            what = f"the axes of {port.name!r} are swapped in the artifact: ({named})"
             yield what, hint, values.transpose(order).reshape(values.shape).copy()
             sizes = [values.shape[axis] for axis in order]
             yield what, hint, values.reshape(sizes).transpose(np.argsort(order)).copy()
@@ -105,10 +106,10 @@ def ignored(evidence: Evidence) -> Iterator[Finding]:
 
 def _indifferent(evidence: Evidence, port: Port, index: int | slice) -> bool:
     """Whether the artifact gives the same when these elements take the values of other steps."""
-    values = evidence.run.inputs[port.name].copy()
+    values = evidence.script.inputs[port.name].copy()
     rows = values.reshape(*values.shape[:2], -1)
     rows[..., index] = np.roll(rows[..., index], 5, axis=0)
-    again = evidence.artifact(evidence.run.inputs | {port.name: values})
+    again = evidence.artifact(evidence.script.inputs | {port.name: values})
     return all(np.array_equal(again[name], got) for name, got in evidence.got.items())
 
 
@@ -116,7 +117,9 @@ def _ignored(what: str, where: str) -> Finding:
     return cause(
         f"the artifact does not respond to {what}; the original does",
         where=where,
-        hint="it was frozen while the artifact was made, or never connected",
+        hint="it became a constant in the export, or is not connected: look for .item(), "
+        ".numpy() or "
+        "torch.tensor(…) on its way",
     )
 
 

@@ -10,35 +10,38 @@ import numpy as np
 from roadworthy.errors import Finding
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.port import Array
-from roadworthy.verification.causes.evidence import Evidence, Hypothesis, Run, cause
+from roadworthy.spec.stepping import Script, follow
+from roadworthy.spec.tolerance import INITIAL, REARRANGED
+from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.compare import Comparison
 
 
 def not_fed_back(evidence: Evidence) -> Iterator[Finding]:
-    always = np.ones_like(evidence.run.resets)
+    always = np.ones_like(evidence.script.resets)
     clock = evidence.bundle.signature.clock
     if (
         evidence.original
         and not clock
-        and evidence.original_gives(evidence.run.inputs, resets=always)
+        and evidence.original_gives(evidence.script.inputs, resets=always)
     ):
         names = ", ".join(repr(each.name) for each in evidence.bundle.signature.memory)
         yield cause(
             "the artifact forgets: it gives what the original gives when its memory is reset at "
             "every step",
             where=names or "memory",
-            hint="return the next memory, and feed it back: memory={…}",
+            hint="declare the state in the export, memory={…}, and return its next value from "
+            "forward",
         )
 
 
 def not_reset(evidence: Evidence) -> Iterator[Finding]:
-    once = np.zeros_like(evidence.run.resets)
+    once = np.zeros_like(evidence.script.resets)
     once[0] = True
-    if evidence.original and evidence.original_gives(evidence.run.inputs, resets=once):
+    if evidence.original and evidence.original_gives(evidence.script.inputs, resets=once):
         yield cause(
             "the artifact is not reset: it gives what the original gives when an episode goes on",
             where="reset",
-            hint="declare all that persists as memory=…, so that a reset reaches it",
+            hint="declare all state as memory={…} in the export, so that reset() reaches it",
         )
 
 
@@ -46,19 +49,19 @@ def starts_elsewhere(evidence: Evidence) -> Iterator[Finding]:
     if evidence.original is None:
         return
     policy = from_bundle(evidence.bundle)
-    with evidence.original(evidence.rows) as live:
+    with evidence.open_original(evidence.rows) as live:
         try:
             start = live.memory
         except AttributeError:  # a module that makes its state at the first call has none yet
             return
     for memory in policy.signature.memory:
         own, other = start.get(memory.name), memory.fresh(evidence.rows)
-        if own is not None and own.shape == other.shape and not np.allclose(own, other, 1e-5, 1e-6):
+        if own is not None and own.shape == other.shape and not INITIAL.close(other, own):
             yield cause(
                 f"an episode starts at {_some(own)} in the original and at {_some(other)} in the "
                 "artifact",
                 where=f"memory {memory.name}",
-                hint="give the initial value: memory={…: rw.Attribute(…, initial=…)}",
+                hint="export with that initial value: memory={…: rw.Attribute(…, initial=…)}",
             )
 
 
@@ -72,21 +75,21 @@ def laid_out_otherwise(evidence: Evidence) -> Iterator[Finding]:
     """What is remembered is right, but turned round or with its axes exchanged."""
     for name, own in evidence.expected_memory.items():
         other = evidence.got_memory.get(name)
-        if other is None or own.shape != other.shape or np.allclose(own, other, 1e-4, 1e-5):
+        if other is None or own.shape != other.shape or REARRANGED.close(other, own):
             continue
         for axis in range(1, own.ndim):
-            if own.shape[axis] > 1 and np.allclose(own, np.flip(other, axis), 1e-4, 1e-5):
+            if own.shape[axis] > 1 and REARRANGED.close(np.flip(other, axis), own):
                 yield cause(
-                    f"axis {axis - 1} of what is remembered is reversed: the newest comes first "
+                    f"axis {axis - 1} of the memory is reversed: the newest comes first "
                     "where the original has the oldest",
                     where=f"memory {name}",
-                    hint="shift the history in the direction of the original",
+                    hint="add new values at the same end as the original",
                 )
         for axes in list(itertools.permutations(range(1, own.ndim)))[1:]:
             turned = other.transpose(0, *axes).reshape(own.shape)
-            if np.allclose(own, turned, 1e-4, 1e-5):
+            if REARRANGED.close(turned, own):
                 yield cause(
-                    f"the axes of what is remembered are exchanged: {axes}",
+                    f"the axes of the memory are swapped: {axes}",
                     where=f"memory {name}",
                     hint="keep the layout of the original, such as (layers, batch, features)",
                 )
@@ -97,10 +100,10 @@ def right_with_one_row(evidence: Evidence) -> Iterator[Finding]:
         return
     if _one_row_agrees(evidence):
         yield cause(
-            "with one row the artifact is right, with several it is wrong: rows are mixed up",
+            "the artifact is right with one row and wrong with several: rows are mixed up",
             where="batch",
-            hint="look for a reshape or a state layout that exchanges layers and rows, "
-            "or for a batch of 1 that was written into the code",
+            hint="look for a reshape or a memory layout that swaps layers and rows, "
+            "or for a batch of 1 that is fixed in the code",
         )
 
 
@@ -108,24 +111,21 @@ def _one_row_agrees(evidence: Evidence) -> bool:
     signature = evidence.bundle.signature
     comparison = Comparison()
     inputs = {
-        port.name: np.take(evidence.run.inputs[port.name], [0], axis=1 + (port.batch_axis or 0))
+        port.name: np.take(evidence.script.inputs[port.name], [0], axis=1 + (port.batch_axis or 0))
         for port in signature.inputs
     }
-    run = Run(inputs=inputs, resets=evidence.run.resets[:, :1])
+    script = Script(inputs=inputs, resets=evidence.script.resets[:, :1])
     policy = from_bundle(evidence.bundle)
-    assert evidence.original is not None
-    with evidence.original(1) as live:
-        for step in range(run.steps):
-            if run.resets[step].any():
-                live.reset(run.resets[step])
-                policy.reset(run.resets[step])
-            comparison.add(step, live.step(run.now(step)), policy.step(run.now(step)))
+    with evidence.open_original(1) as live:
+        both = zip(follow(live, script), follow(policy, script), strict=True)
+        for step, (expected, got) in enumerate(both):
+            comparison.add(step, expected, got)
     return comparison.passed
 
 
 def drifts(evidence: Evidence) -> Iterator[Finding]:
     """The last resort: what is known is only when it begins."""
-    starts = evidence.run.resets.all(axis=1)
+    starts = evidence.script.resets.all(axis=1)
     if not evidence.bundle.signature.memory or not evidence.differing:
         return
     wrong = Comparison()
@@ -139,21 +139,18 @@ def drifts(evidence: Evidence) -> Iterator[Finding]:
     if wrong.passed and wrong.steps:
         first = _first_memory(evidence)
         yield cause(
-            "the first step of every episode is right, later ones are not: what is remembered "
-            f"is wrong{first}",
+            "the first step of every episode is right and later ones are not: the memory is "
+            f"wrong{first}",
             where="memory",
-            hint="compare how the artifact writes its memory with how the original does",
+            hint="look at how the next memory is computed and returned: states swapped, or "
+            "updated twice",
         )
 
 
 def _first_memory(evidence: Evidence) -> str:
     for name, own in evidence.expected_memory.items():
         other = evidence.got_memory.get(name)
-        if (
-            other is not None
-            and own.shape == other.shape
-            and not np.allclose(own, other, 1e-4, 1e-5)
-        ):
+        if other is not None and own.shape == other.shape and not REARRANGED.close(other, own):
             return f", first in {name!r}"
     return ""
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.port import BATCH, Array, Port
-from roadworthy.verification.causes.evidence import Arrays, Evidence, Steps
+from roadworthy.spec.stepping import Arrays, Steppable
+from roadworthy.verification.causes.evidence import Evidence
 from roadworthy.verification.causes.naming import element
 
 # Larger observations are images, whose axes are tried instead.
@@ -65,7 +66,7 @@ class Probed:
 
     def permuted(self, evidence: Evidence, order: list[int]) -> Arrays:
         """The inputs, with each element where the artifact reads it."""
-        inputs = evidence.run.inputs
+        inputs = evidence.script.inputs
         rows = {
             port: inputs[port].reshape(*inputs[port].shape[:2], -1).copy()
             for port in dict.fromkeys(name for name, _ in self.places)
@@ -96,13 +97,13 @@ def probe(evidence: Evidence) -> Probed | None:
     places = [(port.name, i) for port in signature.inputs for i in range(_row_size(port, dims))]
     if len(places) > MOST_ELEMENTS:
         return None
-    with evidence.original(evidence.rows) as live:
+    with evidence.open_original(evidence.rows) as live:
         own = _marks(live, evidence, places)
     other = _marks(from_bundle(evidence.bundle), evidence, places)
     return Probed(places, own, other) if own.moved.shape == other.moved.shape else None
 
 
-def _marks(steps: Steps, evidence: Evidence, places: list[tuple[str, int]]) -> Marks:
+def _marks(steps: Steppable, evidence: Evidence, places: list[tuple[str, int]]) -> Marks:
     rests = [_resting(evidence, rest) for rest in REST]
     # What only matters to a policy that remembers something shows at its second step.
     before = rests[:1] if evidence.bundle.signature.memory else []
@@ -114,7 +115,7 @@ def _marks(steps: Steps, evidence: Evidence, places: list[tuple[str, int]]) -> M
     return Marks(resting, np.stack(moved))
 
 
-def _outputs(steps: Steps, before: list[Arrays], cases: list[Arrays]) -> Array:
+def _outputs(steps: Steppable, before: list[Arrays], cases: list[Arrays]) -> Array:
     """What a fresh policy gives in each case, as one vector; `before` are steps ahead of it."""
     found = []
     for inputs in cases:
@@ -148,8 +149,8 @@ def _resting(evidence: Evidence, rest: float) -> Arrays:
     """Floats at one value; masks, indices and flags as an ordinary step has them."""
     signature = evidence.bundle.signature
     return {
-        port.name: np.full_like(evidence.run.inputs[port.name][0], rest)
+        port.name: np.full_like(evidence.script.inputs[port.name][0], rest)
         if port.dtype.startswith("float")
-        else evidence.run.inputs[port.name][0]
+        else evidence.script.inputs[port.name][0]
         for port in signature.inputs
     }

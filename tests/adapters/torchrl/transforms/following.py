@@ -14,12 +14,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from tensordict import TensorDict
 from torch import Tensor, nn
 from torchrl.envs import EnvBase, GymEnv, TransformedEnv
 
 import roadworthy as rw
-from roadworthy.adapters.torchrl.stage import NestedKey
-from roadworthy.adapters.torchrl.transforms import Stages, stages
+from roadworthy.adapters.torchrl.keys import NestedKey
+from roadworthy.adapters.torchrl.transforms import TransformStages, stages
 
 Values = dict[NestedKey, Tensor]
 
@@ -43,29 +44,32 @@ class Runner(Protocol):
 class Staged(nn.Module):
     """All stages in one module: keys and memory by name in, policy keys and actions out."""
 
-    def __init__(self, made: Stages, in_keys: Sequence[NestedKey], action_key: NestedKey) -> None:
+    def __init__(
+        self, made: TransformStages, in_keys: Sequence[NestedKey], action_key: NestedKey
+    ) -> None:
         super().__init__()
         self.made, self.in_keys, self.action_key = made, in_keys, action_key
-        self.parts = nn.ModuleList(s.module for s in (*made.observation, *made.action))
+        self.parts = nn.ModuleList((*made.observation, *made.action))
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        return {k: v for stage in self.made.observation for k, v in stage.memory.items()}
+        return {k: v for stage in self.made.observation for k, v in stage.initial.items()}
 
-    def run(self, values: Values, memory: Mapping[str, Tensor]) -> tuple[Values, dict[str, Tensor]]:
-        values, after = dict(values), dict[str, Tensor]()
-        for stage in (*self.made.observation, *self.made.action):
-            inputs = [values[key] for key in stage.in_keys]
-            result = stage.module(*inputs, *(memory[name] for name in stage.memory))
-            assert len(result) == len(stage.out_keys) + len(stage.memory)
-            values |= dict(zip(stage.out_keys, result, strict=False))
-            after |= dict(zip(stage.memory, result[len(stage.out_keys) :], strict=True))
-            if stage is (self.made.observation or (None,))[-1]:
-                seen = {key: values[key] for key in self.in_keys}
-        if not self.made.observation:
-            seen = {key: values[key] for key in self.in_keys}
-        done = {("env", port(key)): values[key] for key in self.made.outputs}
-        return {**seen, **done}, after
+    def run(self, given: Values, memory: Mapping[str, Tensor]) -> tuple[Values, dict[str, Tensor]]:
+        """What the policy sees and what the environment gets, and the memory of the next step."""
+        keys = {name: pair for s in self.made.observation for name, pair in s.memory.items()}
+        values = TensorDict(batch_size=[next(iter(given.values())).shape[0]])
+        for key, value in given.items():
+            values.set(key, value)
+        for name, (before, _) in keys.items():
+            values.set(before, memory[name])
+        for stage in self.made.observation:
+            values = stage(values)
+        seen: Values = {key: values.get(key) for key in self.in_keys}
+        for stage in self.made.action:
+            values = stage(values)
+        done = {("env", port(key)): values.get(key) for key in self.made.outputs}
+        return {**seen, **done}, {name: values.get(after) for name, (_, after) in keys.items()}
 
 
 class Eager:
@@ -148,7 +152,7 @@ def follow(
     every: int = 7,
     folder: Path | None = None,
     tolerance: float = 0.0,
-) -> Stages:
+) -> TransformStages:
     """Steps `rows` pairs side by side, with resets in the middle, and compares every step."""
     full = [TransformedEnv(base(), transforms()) for _ in range(rows)]
     plain = [(bare or base)() for _ in range(rows)]

@@ -11,8 +11,7 @@ import pytest
 import torchrl.envs.transforms as package
 from torchrl.envs.transforms import Compose, ObservationNorm, Transform
 
-from roadworthy.adapters.torchrl import catalogue, composing
-from roadworthy.adapters.torchrl.transforms import stages
+from roadworthy.adapters.torchrl.transforms import catalogue, stage_builder, stages
 from roadworthy.errors import ExportError
 
 ENTRIES = catalogue.ENTRIES
@@ -44,9 +43,9 @@ def test_every_transform_of_torchrl_has_its_group() -> None:
 
 
 def test_what_is_exact_has_a_stage_and_the_rest_has_none() -> None:
-    built = {*composing.OBSERVATION, *composing.ACTION}
+    built = {*stage_builder.OBSERVATION, *stage_builder.ACTION}
     assert built == in_group("exact", "memory")
-    assert set(composing.SAME_TWICE) <= set(composing.ACTION)
+    assert set(stage_builder.IDEMPOTENT) <= set(stage_builder.ACTION)
 
 
 def test_all_refused_classes_are_reported_at_once_with_what_to_do() -> None:

@@ -73,7 +73,7 @@ def test_frames_have_their_shape_before_and_after_the_first_step() -> None:
     env.rollout(3)
     after = stages(env, in_keys=["observation"], action_key="action")
     for made in (before, after):
-        shapes = {name: tuple(v.shape) for s in made.observation for name, v in s.memory.items()}
+        shapes = {name: tuple(v.shape) for s in made.observation for name, v in s.initial.items()}
         assert shapes == {
             "catframes_observation": (1, 9),
             "catframes_observation_started": (1, 1),
@@ -143,4 +143,4 @@ def test_frame_skip_in_front_of_memory_is_left_to_the_loop() -> None:
     )
     made = stages(env, in_keys=["observation"], action_key="action")
     assert made.left_out == (LeftOut("FrameSkipTransform", "apply in your loop: frame_skip=4"),)
-    assert torch.equal(made.observation[0].memory["catframes_observation"], torch.zeros(1, 9))
+    assert torch.equal(made.observation[0].initial["catframes_observation"], torch.zeros(1, 9))

@@ -1,0 +1,176 @@
+"""How long an export takes: the first and the second of a process, beside bare torch.
+
+Bare torch is `torch.export.export` and `torch.onnx.export` of the same module: nothing is studied,
+recorded or compared. "capture and ONNX" is our part of the same. The first is timed in processes of
+its own, imports left out; for the second all three take turns in one process. Medians count, and
+the ratios are of processor time on one thread: they hold on a machine that is shared, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import machine
+import torch
+from torch import Tensor, nn
+
+import roadworthy as rw
+from roadworthy.backends.onnx import OnnxBackend
+from roadworthy.capture.capture import capture
+from roadworthy.quiet import quiet
+
+ROWS = 3
+BARE = "bare torch"
+
+
+class Lstm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(48, 256)
+        self.head = nn.Sequential(nn.Linear(256, 128), nn.ELU(), nn.Linear(128, 12))
+
+    def forward(self, obs: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, (h, c) = self.rnn(obs.unsqueeze(0), (h, c))
+        return self.head(features.squeeze(0)), h, c
+
+
+def mlp() -> rw.Source:
+    layers = [nn.Linear(48, 512), nn.ELU(), nn.Linear(512, 256), nn.ELU(), nn.Linear(256, 128)]
+    net = nn.Sequential(*layers, nn.ELU(), nn.Linear(128, 12))
+    return rw.Source(net, example={"obs": torch.zeros(1, 48)})
+
+
+def lstm() -> rw.Source:
+    zeros = torch.zeros(1, 1, 256)
+    return rw.Source(Lstm(), example={"obs": torch.zeros(1, 48)}, memory={"h": zeros, "c": zeros})
+
+
+def nature_cnn() -> rw.Source:
+    convolutions = [
+        nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+        nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
+    ]  # fmt: skip
+    net = nn.Sequential(*convolutions, nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6))
+    return rw.Source(net, example={"obs": torch.zeros(1, 4, 84, 84)})
+
+
+POLICIES: dict[str, Callable[[], rw.Source]] = {
+    "MLP 48-512-256-128-12": mlp,
+    "LSTM 256": lstm,
+    "Nature CNN": nature_cnn,
+}
+
+
+def exports(source: rw.Source, folder: Path) -> dict[str, Callable[[], object]]:
+    """What is timed, by name; each writes its file anew."""
+    module = source.module.eval()
+    batch = torch.export.Dim("batch", min=1)
+    # The batch is the first axis of an observation, and the second of an LSTM's memory.
+    observations = [value.expand(ROWS, *value.shape[1:]) for value in source.tensors.values()]
+    memory = [value.expand(1, ROWS, *value.shape[2:]) for value in source.memory.values()]
+    shapes = (*({0: batch} for _ in observations), *({1: batch} for _ in memory))
+
+    def bare() -> None:
+        with quiet():
+            arguments = (*observations, *memory)
+            graph = torch.export.export(module, arguments, dynamic_shapes=shapes, strict=False)
+            torch.onnx.export(
+                graph, (), folder / "bare.onnx", dynamo=True, opset_version=20, verbose=False
+            )
+
+    return {
+        "rw.export": lambda: rw.export(source, folder / "bundle"),
+        "capture and ONNX": lambda: OnnxBackend().lower(capture(source), folder),
+        BARE: bare,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Seconds on the clock, and of the processor."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def taken(call: Callable[[], object]) -> Taken:
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return Taken(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def first(policy: str, name: str) -> Taken:
+    """The first export of this process."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return taken(exports(POLICIES[policy](), Path(scratch))[name])
+
+
+def first_elsewhere(policy: str, name: str) -> Taken:
+    """The first export of a new process."""
+    command = [sys.executable, __file__, "--first", policy, name]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Taken(**json.loads(result.stdout))
+
+
+def measured(policy: str, rounds: int) -> dict[str, Any]:
+    """First and later exports of one policy, in seconds, and how they stand to bare torch."""
+    with tempfile.TemporaryDirectory() as scratch:
+        calls = exports(POLICIES[policy](), Path(scratch))
+        firsts: dict[str, list[Taken]] = {name: [] for name in calls}
+        later: dict[str, list[Taken]] = {name: [] for name in calls}
+        for call in calls.values():
+            call()
+        for _ in range(rounds):
+            for name, call in calls.items():
+                firsts[name].append(first_elsewhere(policy, name))
+                later[name].append(taken(call))
+    return {"first": _beside_bare(firsts), "second": _beside_bare(later)}
+
+
+def _beside_bare(rounds: dict[str, list[Taken]]) -> dict[str, dict[str, float]]:
+    results = {}
+    for name, each in rounds.items():
+        pairs = zip(each, rounds[BARE], strict=True)
+        figures = {
+            "wall_s": statistics.median(one.wall_s for one in each),
+            "cpu_s": statistics.median(one.cpu_s for one in each),
+            "over_bare": statistics.median(ours.cpu_s / bare.cpu_s for ours, bare in pairs),
+        }
+        results[name] = {figure: round(value, 3) for figure, value in figures.items()}
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=machine.RESULTS / "export_time.json")
+    parser.add_argument("--policies", nargs="+", choices=POLICIES, default=list(POLICIES))
+    parser.add_argument("--first", nargs=2, metavar=("POLICY", "NAME"), help="of one process")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    if arguments.first:
+        print(json.dumps(asdict(first(*arguments.first))))
+        return
+    results = {policy: measured(policy, arguments.rounds) for policy in arguments.policies}
+    for policy, measurements in results.items():
+        for which, figures in measurements.items():
+            for name, each in figures.items():
+                print(f"{policy:<24}{which:<8}{name:<18}", end="")
+                print(f"{each['wall_s']:6.2f} s, processor {each['cpu_s']:.2f} s, ", end="")
+                print(f"{each['over_bare']:.2f}× bare torch")
+    print(f"written to {machine.write(arguments.out, {'policies': results})}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Export mode: a module on the CPU, evaluating, on one thread; handed back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from roadworthy.capture.snapshot import preserved, walk
+from roadworthy.errors import UsageError
+from roadworthy.source import Source
+
+
+@contextmanager
+def export_mode(source: Source) -> Iterator[None]:
+    """The module and its normalisers on the CPU and in evaluation mode, until the block ends."""
+    original = [] if source.rewritten is None else [source.rewritten.module]
+    modules = [source.module, *original, *_modules(source)]
+    _refuse_lazy(source.module)
+    with preserved(*modules), one_thread():
+        for module in modules:
+            module.eval()
+            for _, value in walk(module):
+                if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+                    value.data = value.data.cpu()
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Policies are small: on a busy machine a second thread makes a step 100 times slower."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _refuse_lazy(module: torch.nn.Module) -> None:
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if torch.nn.parameter.is_lazy(tensor):
+            raise UsageError(
+                "the parameter has no size yet: its lazy module has never run",
+                where=f"{type(module).__name__}.{name}",
+                hint="load the trained weights, or call the module once",
+            )
+
+
+def _modules(source: Source) -> list[torch.nn.Module]:
+    return [n for n in source.normalizers().values() if isinstance(n, torch.nn.Module)]

@@ -1,0 +1,38 @@
+"""What a module raises when it is run on its example, and what to change."""
+
+from __future__ import annotations
+
+from roadworthy.capture.failures.rules import Rule
+
+RUN_RULES = (
+    Rule(
+        text=r"(same dtype, but got|expected scalar type|have the same dtype,? but found).*"
+        r"(?P<one>Float|Double|Half|BFloat16)\b.*\b(?P<two>Float|Double|Half|BFloat16)",
+        code="RW116",
+        what="the example and the weights have different precision: $one and $two",
+        hint="module.float() and a float32 example; or rw.export(…, fix=True)",
+    ),
+    Rule(
+        text=r"(?P<op>\w+)\(\): Expected dtype int64 for index|"
+        r"(?P<one_hot>one_hot) is only applicable to index tensor|"
+        r"tensors used as indices must be long",
+        code="RW116",
+        what="an index must be int64, and has another dtype",
+        hint="index.long() where it is used; or rw.export(…, fix=True)",
+    ),
+    Rule(
+        text=r"not compiled with CUDA|No CUDA GPUs|Found no NVIDIA|"
+        r"Expected all tensors to be on the same device",
+        code="RW119",
+        what="forward puts a tensor on a device of its own choice, such as cuda; the export runs "
+        "on "
+        "the CPU",
+        hint="use the device of the input: torch.zeros(…, device=obs.device)",
+    ),
+    Rule(
+        text=r"more than one element of the written-to tensor",
+        code="RW102",
+        what="forward writes into a tensor whose rows share their memory (made by expand)",
+        hint="write into a copy: x.expand(…).clone(), or add without writing: x = x + y",
+    ),
+)

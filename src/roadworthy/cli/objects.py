@@ -1,0 +1,104 @@
+"""`file.py:name` and `package.module:name`: objects that a user points to on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from roadworthy.errors import RoadworthyError, UsageError, did_you_mean
+
+
+def thing(target: str) -> Any:
+    """What a source argument names: the path of a file that is there, or an object."""
+    path = Path(target)
+    return path if path.exists() and not target.endswith(".py") else resolve(target)
+
+
+def resolve(target: str) -> Any:
+    """The object that `target` names; a function without required arguments is called."""
+    place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    module = _module(place)
+    public = [key for key in vars(module) if not key.startswith("_") and _is_candidate(module, key)]
+    if not name:
+        raise UsageError(
+            f"{target} names no object",
+            hint=f"{place}:NAME, with NAME one of {', '.join(public) or 'the names in the file'}",
+        )
+    if not hasattr(module, name):
+        raise UsageError(f"{place} has no {name!r}", hint=did_you_mean(name, public))
+    found = getattr(module, name)
+    if isinstance(found, type):
+        raise UsageError(
+            f"{target} is a class, not a trained policy",
+            hint="name an instance, or a function that makes one, loads its weights and returns it",
+        )
+    if not inspect.isroutine(found):
+        return found
+    with explained(place):
+        return found()
+
+
+def _is_candidate(module: ModuleType, key: str) -> bool:
+    value = getattr(module, key)
+    if inspect.ismodule(value) or isinstance(value, type):
+        return False
+    return getattr(value, "__module__", module.__name__) in (module.__name__, None) or (
+        not inspect.isroutine(value)
+    )
+
+
+def _module(place: str) -> ModuleType:
+    path = Path(place)
+    if not place.endswith(".py"):
+        if path.is_file():
+            raise UsageError(
+                f"{place} is not a Python file",
+                hint="write a load.py with a function that returns the loaded module, and pass "
+                "load.py:function",
+            )
+        with explained(place):
+            return importlib.import_module(place)
+    if not path.is_file():
+        near = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise UsageError(f"{place} does not exist", hint=did_you_mean(path.name, near))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with _importable(path, module), explained(place):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _importable(path: Path, module: ModuleType) -> Iterator[None]:
+    """The file's own folder on the path, as `python file.py` would have it."""
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[module.__name__] = module
+    try:
+        yield
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Whatever the user's code raises, as a finding with its line; what it prints is no result."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except RoadworthyError:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        inside = [each for each in frames if Path(each.filename).name == Path(place).name]
+        where = f"{place}:{inside[-1].lineno}" if inside else place
+        raise UsageError(f"{type(error).__name__}: {error}", where=where) from error

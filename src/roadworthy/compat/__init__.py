@@ -1,0 +1,1 @@
+"""Other people's dialects: the names and files that users of another tool already have."""

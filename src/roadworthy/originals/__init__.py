@@ -1,0 +1,1 @@
+"""The original: what an artifact is made from, as something that can be stepped and asked."""

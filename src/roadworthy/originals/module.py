@@ -1,0 +1,206 @@
+"""A module as an original: stepped in eager PyTorch, as its user steps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.capture import memory as remembered
+from roadworthy.capture.call_style import call_style
+from roadworthy.capture.compose import ComposedPolicy
+from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.failures import explained
+from roadworthy.capture.memory import Tensors
+from roadworthy.errors import Finding, UsageError
+from roadworthy.originals.advisories import advisories
+from roadworthy.originals.graph_values import graph_values
+from roadworthy.originals.mutants import Mistake, mistakes
+from roadworthy.originals.original import Mutant, Original, TorchValue
+from roadworthy.source import Attribute, Rewriting, Source
+from roadworthy.spec.layout import Layout
+from roadworthy.spec.port import Array
+from roadworthy.spec.samples import draw
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Arrays
+
+# Shorter vectors are often folded into their neighbours when a graph is optimised.
+FEWEST_VALUES = 8
+
+
+class ModuleSteps:
+    """The caller's module in eager PyTorch: the truth that an artifact is compared with.
+
+    A module that keeps its memory in attributes keeps it there: nothing is substituted.
+    """
+
+    def __init__(self, source: Source, signature: Signature, rows: int) -> None:
+        slots = tuple(_slot(source, signature, name) for name in source.memory)
+        arguments = [slot.name for slot in slots if slot.path is None]
+        self._composed = ComposedPolicy(source, call_style(source, arguments), slots)
+        self._signature = signature
+        self._attributes = [slot for slot in slots if slot.path is not None]
+        self._starts = {
+            slot.path: remembered.attribute(source.module, slot.path)
+            for slot in self._attributes
+            if slot.path
+        }
+        self._memory: Tensors = {}
+        self.rows = rows
+        self.reset()
+
+    def reset(self, mask: Array | None = None) -> None:
+        """Memory back to its initial value, in all rows or in some."""
+        if mask is None or mask.all():
+            self._reset_all()
+            return
+        current = self.memory_tensors()
+        for memory in self._signature.memory:
+            fresh = torch.from_numpy(memory.fresh(self.rows))
+            rows = memory.rows(torch.from_numpy(mask))
+            current[memory.name] = current[memory.name].clone()
+            current[memory.name][rows] = fresh[rows]
+        remembered.insert_attributes(tuple(self._attributes), self._composed.module, current)
+        self._memory = {name: current[name] for name in self._memory}
+
+    def step(self, inputs: Mapping[str, Array]) -> Arrays:
+        """The outputs of one native call."""
+        tensors = {name: torch.from_numpy(np.array(value)) for name, value in inputs.items()}
+        with explained(self._composed.source), torch.no_grad():
+            outputs, after = self._composed(tensors, self._memory)
+        self._memory = {name: after[name] for name in self._memory}
+        return {name: value.numpy().copy() for name, value in outputs.items()}
+
+    @property
+    def memory(self) -> Arrays:
+        return {name: value.numpy().copy() for name, value in self.memory_tensors().items()}
+
+    def memory_tensors(self) -> Tensors:
+        held = remembered.read_attributes(tuple(self._attributes), self._composed.module)
+        return {name: value.detach() for name, value in (self._memory | held).items()}
+
+    def _reset_all(self) -> None:
+        fresh = {m.name: torch.from_numpy(m.fresh(self.rows)) for m in self._signature.memory}
+        remembered.insert_attributes(tuple(self._attributes), self._composed.module, fresh)
+        for path, start in self._starts.items():
+            if start is None:
+                remembered.set_attribute(self._composed.module, path, None)
+        inside = {port for slot in self._attributes for port in slot.ports}
+        self._memory = {name: value for name, value in fresh.items() if name not in inside}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleOriginal(Original):
+    """A module, as its source describes it."""
+
+    source: Source
+
+    @property
+    def rows(self) -> int | None:
+        return self.source.batch
+
+    def draw(
+        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+    ) -> Arrays:
+        return draw(signature, rng, steps=steps, rows=rows)
+
+    @contextmanager
+    def open(self, signature: Signature, *, rows: int) -> Iterator[ModuleSteps]:
+        with export_mode(self.source):
+            yield ModuleSteps(self.source, signature, rows)
+
+    def advisories(self, signature: Signature) -> Sequence[Finding]:
+        return tuple(advisories(self.source, signature))
+
+    def mutants(self, recipe: Mapping[str, Any]) -> Iterator[Mutant]:
+        for mistake in mistakes(self.source, recipe):
+            yield Mutant(
+                what=mistake.what,
+                hint=mistake.hint,
+                where=mistake.where,
+                open=partial(_opened, mistake),
+            )
+
+    def weights(self) -> Mapping[str, Array]:
+        return {
+            name: value.detach().cpu().double().numpy()
+            for name, value in self.source.module.named_parameters()
+            if value.ndim > 1 and value.numel() >= FEWEST_VALUES
+        }
+
+    def graph_values(
+        self, signature: Signature, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+    ) -> Mapping[str, TorchValue]:
+        return graph_values(self.source, signature, inputs, memory)
+
+
+@contextmanager
+def _opened(mistake: Mistake, signature: Signature, rows: int) -> Iterator[ModuleSteps]:
+    with export_mode(mistake.source), mistake.applied():
+        yield ModuleSteps(mistake.source, signature, rows)
+
+
+class RewrittenSteps(ModuleSteps):
+    """The framework's own module, which is told where episodes begin."""
+
+    def __init__(
+        self, source: Source, rewriting: Rewriting, signature: Signature, rows: int
+    ) -> None:
+        self._begin = rewriting.begin
+        super().__init__(replace(source, module=rewriting.module), signature, rows)
+
+    def reset(self, mask: Array | None = None) -> None:
+        if self._begin is not None:
+            everyone = torch.ones(self.rows, dtype=torch.bool)
+            self._begin(everyone if mask is None else torch.as_tensor(mask))
+        super().reset(mask)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RewrittenOriginal(ModuleOriginal):
+    """A policy that an adapter rewrote to capture it: the truth is what it was rewritten from."""
+
+    rewriting: Rewriting
+
+    @contextmanager
+    def open(self, signature: Signature, *, rows: int) -> Iterator[ModuleSteps]:
+        with export_mode(self.source):
+            yield RewrittenSteps(self.source, self.rewriting, signature, rows)
+
+    def caveats(self) -> Sequence[Finding]:
+        return self.rewriting.caveats
+
+
+def original_of(source: Source) -> ModuleOriginal:
+    """What an artifact of this source is compared with."""
+    if source.rewritten is None:
+        return ModuleOriginal(source)
+    return RewrittenOriginal(source, source.rewritten)
+
+
+def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:
+    """The slot as the signature knows it: an attribute may hold None until the first step."""
+    declared = source.memory[name]
+    if not isinstance(declared, Attribute):
+        return remembered.slot(name, None, declared)
+    ports = [m.name for m in signature.memory if m.name == name or m.name.startswith(f"{name}.")]
+    if not ports:
+        raise UsageError(
+            f"the bundle has no memory {name!r}",
+            where="memory",
+            hint="pass the Source that the bundle was exported from, or export again",
+        )
+    layout: Layout = name if ports == [name] else _nested(name, ports)
+    return remembered.Slot(name, declared.path, layout)
+
+
+def _nested(name: str, ports: list[str]) -> Layout:
+    keys = [port.removeprefix(f"{name}.") for port in ports]
+    if all(key.isdigit() for key in keys):
+        return list(ports)
+    return dict(zip(keys, ports, strict=True))

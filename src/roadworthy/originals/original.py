@@ -1,0 +1,122 @@
+"""The contract: what verification may ask of an original. Knows no PyTorch."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from roadworthy.errors import Finding
+from roadworthy.runtime.policy import Policy
+from roadworthy.spec.certificate import Check
+from roadworthy.spec.port import Array
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Arrays, Script, Steppable, draw_resets, outputs_of
+from roadworthy.spec.trace import Trace
+
+TRACE_STEPS = 256
+TRACE_ROWS = 2
+
+
+class Choosing(Steppable, Protocol):
+    """An original that is watched while it chooses."""
+
+    @property
+    def logits(self) -> tuple[Array, ...]:
+        """The numbers behind each choice of the last step, (rows, …, options) each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mutant:
+    """The original with one mistake made on purpose: one that equals an artifact names its
+    mistake."""
+
+    what: str
+    hint: str
+    where: str
+    open: Callable[[Signature, int], AbstractContextManager[Steppable]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TorchValue:
+    """One value inside the original's graph, and the line of the user's code that it comes from."""
+
+    value: Array
+    where: str
+
+
+class Original(abc.ABC):
+    """What an artifact is made from and compared with: a module, a TorchRL policy, an environment.
+
+    Three methods say how it is stepped. The others have an answer that is always right, and an
+    original that knows more says more.
+    """
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> int | None:
+        """The one number of rows it can be stepped with; None where any will do."""
+
+    @abc.abstractmethod
+    def draw(
+        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+    ) -> Arrays:
+        """Input values worth trying: port name → (steps, *shape)."""
+
+    @abc.abstractmethod
+    def open(self, signature: Signature, *, rows: int) -> AbstractContextManager[Steppable]:
+        """The live thing, ready to step; it comes back as it was when the block ends."""
+
+    def fresh_steps(
+        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+    ) -> Script:
+        """Steps that no trace has seen, with resets at which each row begins anew."""
+        inputs = self.draw(signature, rng, steps=steps, rows=rows)
+        return Script(inputs=inputs, resets=draw_resets(signature, rng, steps=steps, rows=rows))
+
+    def record(self, signature: Signature, *, seed: int) -> Trace:
+        """Golden steps: several episodes, resets in the middle, extreme values."""
+        rows = self.rows or TRACE_ROWS
+        rng = np.random.default_rng(seed)
+        script = self.fresh_steps(signature, rng, steps=TRACE_STEPS, rows=rows)
+        with self.open(signature, rows=rows) as live:
+            outputs = outputs_of(live, script)
+        named = {port.name: outputs[port.name] for port in signature.outputs}
+        return Trace(inputs=script.inputs, outputs=named, resets=script.resets)
+
+    def open_choosing(self, signature: Signature, *, rows: int) -> AbstractContextManager[Choosing]:
+        """As `open`, with the logits behind each choice, wherever in the original it is made."""
+        from roadworthy.originals.choosing import watched  # needs PyTorch, as the original does
+
+        return watched(self.open(signature, rows=rows))
+
+    def advisories(self, signature: Signature) -> Sequence[Finding]:
+        """What is exported right, and may still not be meant."""
+        return ()
+
+    def mutants(self, recipe: Mapping[str, Any]) -> Iterator[Mutant]:
+        """The likely mistakes, one after another; `recipe` is that of the bundle that failed."""
+        return iter(())
+
+    def weights(self) -> Mapping[str, Array]:
+        """Name → values of the matrices that an artifact must hold in some form."""
+        return {}
+
+    def graph_values(
+        self, signature: Signature, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+    ) -> Mapping[str, TorchValue]:
+        """One step node by node, under the names that an ONNX file of it uses; empty where the
+        graphs cannot be laid beside each other."""
+        return {}
+
+    def extra_checks(self, policy: Policy) -> Sequence[Check]:
+        """What only this kind of original can be asked: an environment lives on by itself."""
+        return ()
+
+    def caveats(self) -> Sequence[Finding]:
+        """What to know if the artifact and this original do not agree."""
+        return ()

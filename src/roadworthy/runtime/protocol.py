@@ -1,0 +1,97 @@
+"""What a policy is to those who hold one: `Policy` itself, or anything that stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from roadworthy.errors import UsageError
+from roadworthy.runtime.state import PolicyState
+from roadworthy.spec.port import Array
+from roadworthy.spec.signature import Signature
+
+
+@runtime_checkable
+class PolicyLike(Protocol):
+    """Named values in, named values out, memory inside: what loops, servers and tests need.
+
+    Each method does what `Policy` says of it.
+    """
+
+    @property
+    def signature(self) -> Signature: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def memory(self) -> dict[str, Array]: ...
+
+    def set_memory(self, values: Mapping[str, Any], mask: Any = None) -> None: ...
+
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]: ...
+
+    def act(self, obs: Any) -> Any: ...
+
+    def reset(self, mask: Any = None, *, seed: int | None = None) -> None: ...
+
+    def state(self) -> PolicyState: ...
+
+    def restore(self, state: PolicyState) -> None: ...
+
+
+class PolicyWrapper:
+    """A policy around another one that passes everything on; a subclass changes what it must.
+
+    `act` goes through `step`, so that changing `step` is enough. What a subclass remembers
+    itself belongs into `reset`, and into the `extra` of `state` and `restore`.
+    """
+
+    def __init__(self, policy: PolicyLike) -> None:
+        self.policy = policy
+
+    @property
+    def signature(self) -> Signature:
+        return self.policy.signature
+
+    @property
+    def rows(self) -> int:
+        return self.policy.rows
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        return self.policy.memory
+
+    def set_memory(self, values: Mapping[str, Any], mask: Any = None) -> None:
+        self.policy.set_memory(values, mask)
+
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        return self.policy.step(inputs)
+
+    def act(self, obs: Any) -> Any:
+        return action(self, obs)
+
+    def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
+        self.policy.reset(mask, seed=seed)
+
+    def state(self) -> PolicyState:
+        return self.policy.state()
+
+    def restore(self, state: PolicyState) -> None:
+        self.policy.restore(state)
+
+
+def action(policy: PolicyLike, obs: Any) -> Any:
+    """The action of one step: for one array where the policy observes one, else for a mapping."""
+    signature = policy.signature
+    if not isinstance(obs, Mapping):
+        ports = signature.observed
+        if len(ports) > 1:
+            names = ", ".join(repr(port.name) for port in ports)
+            raise UsageError(
+                f"the policy has {len(ports)} inputs, got one {type(obs).__name__}",
+                hint=f"pass a dict with {names}",
+            )
+        obs = {ports[0].name: obs}
+    found = policy.step(obs)[signature.action_output]
+    return found if found.ndim else found[()]

@@ -1,0 +1,193 @@
+"""The source: a live module, and everything about it that the module does not say."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from roadworthy.errors import Finding, UsageError
+from roadworthy.spec.layout import Layout, layout_of, ports_of, unpack
+from roadworthy.spec.port import About
+from roadworthy.spec.signature import Action
+from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """Memory that the module keeps itself, at a dotted path (`"encoder.state"`).
+
+    `initial` is where an episode starts: a number or a tensor, or "current" for what the
+    attribute holds now. Left out, the attribute must hold zeros, or None: values of an earlier
+    step would otherwise travel with the policy.
+    """
+
+    path: str
+    initial: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewriting:
+    """What a module was rewritten from: the truth that an artifact is compared with.
+
+    `module` has the same arguments and results. `begin` is told which rows start anew at the next
+    step. `keywords` are those that make the source once more, as a user types them. `caveats` are
+    said beside a certificate that failed.
+    """
+
+    module: torch.nn.Module
+    keywords: str
+    begin: Callable[[torch.Tensor], None] | None = None
+    caveats: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A module to export.
+
+    example     a value for every input, batch axis first; the names become port names
+    memory      what persists between steps: the name of a forward argument → its initial value,
+                or a name of your own → the path of an attribute that the module keeps ("hidden",
+                or an `Attribute` that also says where it starts)
+    normalizer  a module or tagged statistics for the input; a mapping where there are several
+    outputs     a name for each returned tensor; None leaves one out
+    action      steps applied to the first output, in order
+    about       port name → description, unit, element names, limits
+    period_s    seconds between two steps
+    dynamic     port name → {axis: name} for sizes that vary besides the batch
+    batch       None: any number of rows; a number: that one only
+    meaning     what the first output means to an environment, where `action` does not say it
+    rewritten   what `module` is a rewriting of, where an adapter made it
+    """
+
+    module: torch.nn.Module
+    example: Any = field(kw_only=True)
+    memory: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    normalizer: Normalizer | torch.nn.Module | Mapping[str, Any] | None = field(
+        default=None, kw_only=True
+    )
+    outputs: Sequence[str | None] | None = field(default=None, kw_only=True)
+    action: ActionStep | Sequence[ActionStep] = field(default=(), kw_only=True)
+    about: Mapping[str, About] = field(default_factory=dict, kw_only=True)
+    period_s: float | None = field(default=None, kw_only=True)
+    dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict, kw_only=True)
+    batch: int | None = field(default=None, kw_only=True)
+    meaning: Action | None = field(default=None, kw_only=True)
+    rewritten: Rewriting | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "module", _unwrapped(self.module))
+        if not isinstance(self.module, torch.nn.Module):
+            raise UsageError(
+                f"expected a torch.nn.Module, got {type(self.module).__name__}",
+                hint="wrap it in a torch.nn.Module whose forward calls it",
+            )
+        if not isinstance(self.action, (tuple, list)):
+            object.__setattr__(self, "action", (self.action,))
+        object.__setattr__(self, "example", self._named_example())
+        memory = {
+            name: Attribute(each) if isinstance(each, str) else each
+            for name, each in self.memory.items()
+        }
+        object.__setattr__(self, "memory", memory)
+
+    @property
+    def steps(self) -> tuple[ActionStep, ...]:
+        return tuple(self.action)  # type: ignore[arg-type]  # made a sequence in __post_init__
+
+    @property
+    def inputs(self) -> dict[str, Layout]:
+        """Each named example, as the layout of the ports it is made of."""
+        return {name: layout_of(name, value) for name, value in self.example.items()}
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Port name → example tensor, on the CPU."""
+        found: dict[str, torch.Tensor] = {}
+        for name, layout in self.inputs.items():
+            found |= unpack(layout, self.example[name])
+        return {name: _tensor(name, value) for name, value in found.items()}
+
+    @property
+    def masks(self) -> list[str]:
+        """The inputs that only the action steps read."""
+        return [s.mask for s in self.steps if isinstance(s, (Argmax, MultiDiscrete)) and s.mask]
+
+    def normalizers(self) -> dict[str, Normalizer | torch.nn.Module]:
+        """Port name → its normaliser."""
+        if self.normalizer is None:
+            return {}
+        ports = [name for layout in self.inputs.values() for name in ports_of(layout)]
+        if isinstance(self.normalizer, Mapping):
+            unknown = [name for name in self.normalizer if name not in ports]
+            if unknown:
+                raise UsageError(
+                    f"normalizer= names {unknown[0]!r}, which is not an input",
+                    hint=f"inputs: {', '.join(ports)}",
+                )
+            return dict(self.normalizer)
+        floating = [name for name in ports if self.tensors[name].is_floating_point()]
+        if len(floating) != 1:
+            raise UsageError(
+                f"one normaliser, and {len(floating)} float inputs: {', '.join(floating)}",
+                hint=f"say whose it is: normalizer={{{(floating or ports)[0]!r}: …}}",
+            )
+        return {floating[0]: self.normalizer}
+
+    def _named_example(self) -> dict[str, Any]:
+        if isinstance(self.example, Mapping):
+            if not self.example:
+                raise UsageError("the example is empty", hint="pass example={'obs': obs}")
+            for name in self.example:
+                if not isinstance(name, str):
+                    raise UsageError(
+                        f"the example has the key {name!r}, expected a name",
+                        hint="pass example={'obs': obs}",
+                    )
+            return dict(self.example)
+        parameters = forward_parameters(self.module)
+        return {parameters[0] if parameters else "obs": self.example}
+
+
+def forward_parameters(module: torch.nn.Module) -> list[str]:
+    """The names of the arguments of `forward`."""
+    signature = inspect.signature(module.forward)
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in signature.parameters.values() if each.kind not in starred]
+
+
+def takes_any_name(module: torch.nn.Module) -> bool:
+    """Whether `forward` is `forward(**ports)`: every port by its name, whatever that is."""
+    kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
+    return kinds == [inspect.Parameter.VAR_KEYWORD]
+
+
+def _unwrapped(module: Any) -> Any:
+    """The module itself, without the wrappers that only training needs."""
+    if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        return _unwrapped(module.module)
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            "a TorchScript module cannot be captured",
+            where=type(module).__name__,
+            hint="pass the Python module that it was made from",
+        )
+    # torch.compile wraps a module in another that holds the first under this name.
+    return getattr(module, "_orig_mod", module)
+
+
+def _tensor(name: str, value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        # As a runtime hands it over: in one piece, whatever view the example is.
+        return value.detach().to("cpu", copy=True).contiguous()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return torch.as_tensor(np.array(value))
+    raise UsageError(
+        f"expected a tensor or an array, got {type(value).__name__}",
+        where=f"example {name!r}",
+        hint="pass torch.as_tensor(value), batch axis first",
+    )

@@ -1,0 +1,92 @@
+"""The table of targets: the forms that a policy takes, one row each.
+
+Everything that lists targets reads it: backends, engines, bundles, the command line, the tests.
+A new target is a backend, an engine and a row here. Classes and functions are named as
+"module:name" and imported when they are used, so that reading the table costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roadworthy.errors import UsageError, did_you_mean
+
+DEFAULT = "onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One form of a policy.
+
+    files    what it writes, relative to the bundle; engines open the first, which has the others
+             beside it ("c/policy.c" is fine)
+    backend  the class that writes it
+    engines  device → the class that runs it there
+    about    what it is for, as a phrase
+    stage    what is said while it is written
+    code     why opening it runs what its author put into it; empty where it is data
+    graph    the function that shows its graph as lines; empty where there is none to show
+    """
+
+    name: str
+    files: tuple[str, ...]
+    backend: str
+    engines: Mapping[str, str]
+    about: str
+    stage: str
+    code: str = ""
+    graph: str = ""
+
+
+_ROWS = (
+    Target(
+        name="onnx",
+        files=("policy.onnx",),
+        backend="roadworthy.backends.onnx:OnnxBackend",
+        engines={"cpu": "roadworthy.runtime.engine:OnnxEngine"},
+        about="one file that runs anywhere, without PyTorch",
+        stage="writing ONNX",
+        graph="roadworthy.cli.graph:onnx_lines",
+    ),
+    Target(
+        name="torch_export",
+        files=("policy.pt2",),
+        backend="roadworthy.backends.torch_export:TorchExportBackend",
+        engines={"cpu": "roadworthy.runtime.torch_engines:TorchExportEngine"},
+        about="the captured graph, for PyTorch",
+        stage="writing torch.export",
+        code="reading it may unpickle objects of its author's choice",
+        graph="roadworthy.cli.graph:torch_export_lines",
+    ),
+    Target(
+        name="aoti",
+        files=("policy.aoti.pt2",),
+        backend="roadworthy.backends.aoti:AotiBackend",
+        engines={"cpu": "roadworthy.runtime.torch_engines:AotiEngine"},
+        about="a library compiled for this kind of processor, for PyTorch",
+        stage="compiling with g++ (takes tens of seconds)",
+        code="it holds a compiled library that is loaded into this process",
+    ),
+)
+TARGETS: Mapping[str, Target] = {row.name: row for row in _ROWS}
+
+
+def names() -> tuple[str, ...]:
+    """Every target, in the order of the table."""
+    return tuple(TARGETS)
+
+
+def get(name: str) -> Target:
+    """The row of a target, or an error that names the nearest."""
+    if name not in TARGETS:
+        raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
+    return TARGETS[name]
+
+
+def imported(place: str) -> object:
+    """What "module:name" names."""
+    module, _, name = place.partition(":")
+    found: object = getattr(importlib.import_module(module), name)
+    return found

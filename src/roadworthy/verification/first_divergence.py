@@ -1,0 +1,47 @@
+"""Where a difference begins: the first value inside the graph that departs from PyTorch's."""
+
+from __future__ import annotations
+
+from roadworthy.errors import Finding
+from roadworthy.originals.original import Original, TorchValue
+from roadworthy.spec.bundle import POLICY, Bundle
+from roadworthy.verification.compare import Comparison
+from roadworthy.verification.fresh_steps import Moment
+from roadworthy.verification.graph_values import NodeValue, artifact_values
+
+
+def first_divergence(bundle: Bundle, original: Original, moment: Moment) -> Finding | None:
+    """The finding that names the node and the line; None where the graphs cannot be compared."""
+    signature = bundle.signature
+    if POLICY not in bundle.files:
+        return None
+    truth = original.graph_values(signature, moment.inputs, moment.memory)
+    if not truth:
+        return None
+    agreed: list[str] = []
+    for node in artifact_values(bundle.files[POLICY], signature, moment.inputs, moment.memory):
+        expected = truth.get(node.name)
+        if expected is None or expected.value.shape != node.value.shape:
+            continue
+        comparison = Comparison()
+        comparison.add(moment.step, {node.name: expected.value}, {node.name: node.value})
+        if not comparison.passed:
+            return _finding(node, expected, comparison, agreed)
+        agreed.append(node.name)
+    return None
+
+
+def _finding(
+    node: NodeValue, expected: TorchValue, comparison: Comparison, agreed: list[str]
+) -> Finding:
+    before = f"; {len(agreed)} values before it agree, {agreed[-1]!r} last" if agreed else ""
+    named = " and ".join(map(repr, node.weights))
+    weights = f"compare the weights {named} with those of the original" if named else ""
+    return Finding(
+        code="RW301",
+        severity="note",
+        where=expected.where or node.name,
+        what=f"the difference begins at {node.name!r} ({node.operator}): "
+        f"{comparison.first_failure}{before}",
+        hint=weights or "compare this line with the code that was exported: it may have changed",
+    )

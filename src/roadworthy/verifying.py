@@ -1,0 +1,100 @@
+"""`verify`: all the checks that what is at hand allows."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.envs.closed_loop import ClosedLoop
+from roadworthy.errors import UsageError, need
+from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.certificate import Certificate
+from roadworthy.verification.examine import Progress, examine
+
+if TYPE_CHECKING:
+    from roadworthy.originals.original import Original
+
+Env = str | Callable[[], Any] | ClosedLoop
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    against: Any = None,
+    normalizer: Any = None,
+    env: Any = None,
+    episodes: int | None = None,
+    margin: float | None = None,
+    seed: int = 0,
+    trust: bool = False,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    **keywords: Any,
+) -> Certificate:
+    """The certificate of a bundle.
+
+    Alone it replays the recorded steps and tests batches and resets, without PyTorch: the
+    self-test on the robot. `against` is what the bundle was exported from, with the keywords that
+    `rw.export` was given (`exploration=`, `actor=`, …); a plain module needs none, since the bundle
+    knows how it was composed, except a `normalizer` that was a module. It adds fresh steps of the
+    live original.
+
+    `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
+    `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
+    with `trust` only, and those that do not run on `device` are left out; the certificate says so.
+    """
+    if not Path(path).is_dir():
+        raise UsageError(
+            f"{path} is not a bundle folder",
+            hint="pass the folder: a lone .onnx has no recorded steps to compare with",
+        )
+    bundle = Bundle.open(path)
+    given = keywords | ({} if normalizer is None else {"normalizer": normalizer})
+    original = None
+    if against is not None:
+        need("torch", extra="export")
+        from roadworthy.comparing import is_environment_of, original_for
+
+        if env is not None and is_environment_of(against, env):
+            given, env = given | {"env": env}, None
+        original = original_for(bundle, against, given)
+    elif keywords:
+        raise UsageError(
+            f"{', '.join(keywords)} given without the original",
+            hint="pass the original too: rw.verify(…, against=policy)",
+        )
+    loop = _closed_loop(env, episodes=episodes, margin=margin)
+    _refuse_missing_original(loop, original)
+    return examine(
+        bundle,
+        original=original,
+        loop=loop,
+        seed=seed,
+        trust=trust,
+        device=device,
+        progress=progress,
+    )
+
+
+def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:
+    changes: Mapping[str, Any] = {key: value for key, value in said.items() if value is not None}
+    if env is None:
+        if changes:
+            raise UsageError(
+                f"{' and '.join(changes)} given without an environment",
+                hint="pass env='CartPole-v1', or a function that makes one",
+            )
+        return None
+    loop = env if isinstance(env, ClosedLoop) else ClosedLoop(env)
+    return dataclasses.replace(loop, **changes)
+
+
+def _refuse_missing_original(loop: ClosedLoop | None, original: Original | None) -> None:
+    if loop is not None and original is None:
+        raise UsageError(
+            "env= compares the artifact with the original, and there is none",
+            hint="rw.verify(…, against=module, env=…); `roadworthy run` plays the artifact alone",
+        )
