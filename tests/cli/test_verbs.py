@@ -101,7 +101,7 @@ def test_verify_against_another_module_fails_with_port_and_step(workshop: Path) 
     result = roadworthy("verify", "cartpole", "--against", "other.py:actor", cwd=workshop)
     assert result.code == 1
     assert "Certificate FAILED" in result.out
-    assert "RW300 live: actions[" in result.out
+    assert "RW300 fresh steps: actions[" in result.out
     assert "→ RW320 names the likely cause" in result.out
 
 

@@ -198,7 +198,10 @@ def test_one_other_weight_fails_with_port_and_step(
             module.mean.weight[0, 0] += 1e-2
     certificate = rw.verify(exported.folder, against=module)
     assert [check.name for check in certificate.checks if not check.passed] == ["fresh steps"]
-    pattern = rf"\[RW300\] live: {port}\[\d\]\[\d\] at step \d+: expected \S+, got \S+ \(off by "
+    pattern = (
+        rf"\[RW300\] fresh steps: {port}\[\d\]\[\d\] at step \d+: "
+        r"expected \S+, got \S+ \(off by "
+    )
     with pytest.raises(CertificateFailed, match=pattern):
         certificate.raise_if_failed()
 

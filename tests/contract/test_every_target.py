@@ -99,7 +99,7 @@ def test_code_needs_trust_and_data_does_not(whole: rw.Bundle, target: str) -> No
         rw.load(whole.folder, engine=target)
     assert str(caught.value) == (
         f"[RW211] {row.files[0]}: the file is code: {row.code}"
-        "\n  → trust=True (--trust), only for files that you made or whose origin you know"
+        "\n  → pass trust=True (--trust), only for files that you made or whose origin you know"
     )
 
 

@@ -118,7 +118,7 @@ def test_verify_of_untrusted_targets_alone_has_checked_nothing(export_once: Expo
 def test_failed_target_is_named(export_once: ExportOnce) -> None:
     folder = export_once("mlp", "torch_export").folder
     failed = rw.verify(folder, against=nn.Linear(6, 3), trust=True)
-    with pytest.raises(rw.RoadworthyError, match=r"\[RW300\] torch_export live: actions"):
+    with pytest.raises(rw.RoadworthyError, match=r"\[RW300\] torch_export fresh steps: actions"):
         failed.raise_if_failed()
 
 

@@ -29,7 +29,7 @@ def test_module_of_another_width_is_refused(export_once: ExportOnce) -> None:
 
 def test_module_with_another_number_of_actions_fails(export_once: ExportOnce) -> None:
     text = verdict(export_once("mlp").folder, nn.Linear(6, 2))
-    assert text.startswith("[RW300] live: actions.shape[1] at step 0: expected 2, got 3")
+    assert text.startswith("[RW300] fresh steps: actions.shape[1] at step 0: expected 2, got 3")
 
 
 def test_module_without_the_memory_is_refused(export_once: ExportOnce) -> None:

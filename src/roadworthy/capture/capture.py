@@ -38,7 +38,7 @@ def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     for held in (graph.state_dict, graph.constants):
         for name, value in held.items():
             if isinstance(value, torch.nn.Parameter):
-                held[name] = torch.nn.Parameter(value.detach().clone(), value.requires_grad)
+                held[name] = torch.nn.Parameter(value.detach().clone(), requires_grad=False)
             elif isinstance(value, torch.Tensor):
                 held[name] = value.detach().clone()
     return graph
