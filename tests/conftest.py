@@ -60,8 +60,7 @@ def export_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Expor
     @functools.cache
     def exported(name: str, *targets: str) -> Exported:
         source = CASES[name].make()
-        if targets == ("onnx",):  # torch.export writes into its file which parameters were frozen
-            give_gradients(source.module)
+        give_gradients(source.module)
         folder = root / "-".join((name, *targets))
         before = facts(source)
         bundle = rw.export(source, folder, targets=targets)
@@ -140,5 +139,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if tiers.framework_folder(item.path):
             item.add_marker(pytest.mark.framework)
-        if tiers.quick(item.path, policy(item.nodeid)):
+        name = item.name.partition("[")[0]
+        if tiers.quick(item.path, name, policy(item.nodeid)):
             item.add_marker(pytest.mark.quick)
