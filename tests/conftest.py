@@ -139,5 +139,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if tiers.framework_folder(item.path):
             item.add_marker(pytest.mark.framework)
-        if tiers.quick(item.path, policy(item.nodeid)):
+        name = item.name.partition("[")[0]
+        if tiers.quick(item.path, name, policy(item.nodeid)):
             item.add_marker(pytest.mark.quick)

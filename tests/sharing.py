@@ -16,6 +16,7 @@ TOGETHER = {
     "tests/contract/test_aoti.py": "every target",
     "tests/contract/test_every_target.py": "every target",
     "tests/environment/test_contract.py": "the tutorial's contract",
+    "tests/environment/test_evaluate.py": "evaluate",
     "tests/environment/test_session.py": "sessions",
     "tests/envs/test_play.py": "play",
     "tests/test_examples.py::test_pong": "pong",

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import roadworthy as rw
-from tests.tiers import by_framework
+from tests.tiers import by_framework, named, representative
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -178,7 +178,13 @@ SMALL = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", by_framework(BENCHMARKS, str))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *representative([name for name in BENCHMARKS if not named(name)], ["start_up"]),
+        *by_framework(filter(named, BENCHMARKS), str),
+    ],
+)
 def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> None:
     script, out = ROOT / "benchmarks" / f"{name}.py", tmp_path / "result.json"
     run(str(script), "--rounds", "2", "--out", str(out), *SMALL.get(name, ()), cwd=tmp_path)

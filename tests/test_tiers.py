@@ -74,3 +74,10 @@ def test_tests_of_one_export_are_one_group(test: str, shared: str) -> None:
     assert group(test) == shared
     # xdist asks this method: under another name nothing would be shared, and nothing would fail.
     assert ByExport._split_scope is not LoadScopeScheduling._split_scope
+
+
+@pytest.mark.parametrize("name", tiers.NOT_QUICK)
+def test_what_is_too_long_to_be_quick_exists(name: str) -> None:
+    files = (path for place in tiers.QUICK for path in sorted(tiers.TESTS.glob(f"{place}/*.py")))
+    listed = [tiers.TESTS / place for place in tiers.QUICK if place.endswith(".py")]
+    assert any(f"def {name}(" in path.read_text() for path in (*files, *listed))

@@ -35,6 +35,12 @@ QUICK = (
     "spec", "runtime", "envs", "test_layers.py", "test_public_api.py", "contract/test_file.py",
     "contract/test_verify.py",
 )  # fmt: skip
+# Of those, what takes longer than the rest together.
+NOT_QUICK = (
+    "test_opset_and_ir_version_are_the_ones_asked_for",
+    "test_memory_survives_more_sizes_than_buffers_are_kept_for",
+    "test_one_policy_serves_three_clients_as_three_policies_would",
+)
 
 
 def representative(names: Iterable[str], kept: Collection[str]) -> list[Any]:
@@ -72,7 +78,7 @@ def framework_folder(path: Path) -> bool:
     return inside[:1] == ("adapters",) and inside[1:2] != () and inside[1] in FRAMEWORKS
 
 
-def quick(path: Path, policy: str | None) -> bool:
-    """Whether a test of this file, with this policy of the registry, is in `make quick`."""
+def quick(path: Path, name: str, policy: str | None) -> bool:
+    """Whether a test of this file and name, with this policy of the registry, is `quick`."""
     listed = any(path.is_relative_to(TESTS / place) for place in QUICK)
-    return listed and policy in (None, *QUICK_POLICIES)
+    return listed and policy in (None, *QUICK_POLICIES) and name not in NOT_QUICK
