@@ -74,7 +74,7 @@ def _cast(port: Port, value: Any, noted: set[str]) -> Array:
         raise PortMismatch(
             f"expected {port}, got a {type(value).__name__} that NumPy cannot read: {error}",
             where=port.name,
-            hint=f"pass np.asarray({port.name}, dtype=np.{port.dtype})",
+            hint="pass a NumPy array; lists need rows of equal length",
         ) from error
     target = np.dtype(port.dtype)
     if array.dtype == target:
