@@ -20,7 +20,7 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     `thing` is a module, a policy or model of a known framework, an environment, the path of a
     checkpoint, or a `Source`, which already says everything. The keywords are those of `rw.export`.
     """
-    need("torch", extra="export")
+    torch: Any = need("torch", extra="export")
     from roadworthy.environment.source import EnvironmentSource
     from roadworthy.source import Source
 
@@ -43,6 +43,11 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     if adapter is None:
         if isinstance(thing, Path):
             raise _unrecognised(thing)
+        if not isinstance(thing, torch.nn.Module):
+            raise UsageError(
+                f"expected a torch.nn.Module, got {type(thing).__name__}",
+                hint="pass the module that acts, such as runner.alg.policy",
+            )
         return _described(_PLAIN, thing, said, f"a plain {type(thing).__name__}")
     made = _described(adapter, thing, said, adapter.noun or f"a {adapter.name} policy")
     if not isinstance(made, (Source, EnvironmentSource)):
