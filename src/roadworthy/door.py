@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,9 @@ def to_source(thing: Any, **keywords: Any) -> Described:
         if not isinstance(thing, torch.nn.Module):
             raise UsageError(
                 f"expected a torch.nn.Module, got {type(thing).__name__}",
-                hint="pass the module that acts, such as runner.alg.policy",
+                hint="wrap a function in a module, so that its weights can be found"
+                if inspect.isroutine(thing)
+                else "pass the module that acts, such as runner.alg.policy",
             )
         return _described(_PLAIN, thing, said, f"a plain {type(thing).__name__}")
     made = _described(adapter, thing, said, adapter.noun or f"a {adapter.name} policy")
