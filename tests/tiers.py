@@ -51,12 +51,17 @@ def representative(names: Iterable[str], kept: Collection[str]) -> list[Any]:
     return [pytest.param(n, marks=() if n in kept else pytest.mark.slow) for n in names]
 
 
-def by_framework(cases: Iterable[Any], text: Any) -> list[Any]:
-    """Every case as a parameter; one whose `text(case)` imports a framework is marked so."""
-    return [
-        pytest.param(case, marks=pytest.mark.framework if named(text(case)) else ())
-        for case in cases
-    ]
+def by_framework(cases: Iterable[Any], text: Any, kept: Collection[Any] | None = None) -> list[Any]:
+    """Every case as a parameter; one whose `text(case)` imports a framework is marked so.
+
+    Those that are not `kept`, if that is said, are for `make test-all`.
+    """
+
+    def marks(case: Any) -> list[pytest.MarkDecorator]:
+        framework = [pytest.mark.framework] if named(text(case)) else []
+        return framework + ([pytest.mark.slow] if kept is not None and case not in kept else [])
+
+    return [pytest.param(case, marks=marks(case)) for case in cases]
 
 
 def named(text: str) -> bool:
