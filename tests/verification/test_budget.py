@@ -240,7 +240,7 @@ def test_one_weight_moved_by_a_thousandth_is_seen(
     exported = export_once(name)
     certificate = rw.verify(exported.folder, against=moved_weight(exported.case.make(), 1), seed=3)
     failed = {check.name for check in certificate.checks if not check.passed}
-    assert failed & {"live", "logits"}
+    assert failed & {"fresh steps", "logits"}
     assert worst(certificate) > 3 * 20
 
 
@@ -258,7 +258,9 @@ def test_the_certificate_says_how_far_it_is_and_may_be(
 ) -> None:
     exported = export_once("lstm")
     certificate = rw.verify(exported.folder, against=exported.source).raise_if_failed()
-    live, free = (next(c for c in certificate.checks if c.name == n) for n in ("live", "free run"))
+    live, free = (
+        next(c for c in certificate.checks if c.name == n) for n in ("fresh steps", "free run")
+    )
     assert live.facts["allowed_roundings"] == 20.0
     assert live.facts["float64"] is True
     assert set(live.facts["roundings"]) == {"actions", "memory h", "memory c"}

@@ -36,7 +36,7 @@ def replay(policy: Policy, trace: Trace) -> Check:
         allowed = {name: array[step] for name, array in trace.allowed.items()}
         got = twins.settled(before, inputs, expected, got, allowed)
         comparison.add(step, expected, got, allowed)
-    claim = f"{trace.episodes} recorded episodes come out as recorded"
+    claim = f"the artifact repeats the outputs of {trace.episodes} recorded episodes"
     facts = {"measured": bool(trace.allowed), "ties": twins.ties}
     return comparison.check("replay", claim, facts)
 
@@ -73,7 +73,7 @@ def batch(new: NewPolicy, trace: Trace, seed: int) -> Check:
                 comparison.add(step, wanted, got, within)
             memory = together.memory
     listed = ", ".join(map(str, BATCH_SIZES))
-    claim = f"a row gives the same alone and in batches of {listed}, in any order"
+    claim = f"a row gives the same outputs alone and in batches of {listed}, in any order"
     facts = {"measured": bool(trace.one_step), "ties": sum(each.ties for each in twins)}
     return comparison.check("batch", claim, facts)
 
@@ -127,7 +127,7 @@ def reset(new: NewPolicy, seed: int) -> Check:
                 for port in signature.outputs
             }
             comparison.add(span + index, _bits(mixed), _bits(got))
-    return comparison.check("reset", "a reset row is fresh, and no other row moves")
+    return comparison.check("reset", "a reset row starts anew, and the other rows go on unchanged")
 
 
 def _bits(values: dict[str, Array]) -> dict[str, Array]:

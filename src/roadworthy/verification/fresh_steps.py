@@ -106,10 +106,10 @@ class FreshSteps:
         steps = sum(each.script.steps for each in self.visits)
         first = comparison.add_judged(judged, joined, self._locate, count=steps)
         visited = f"{len(judge.states)} visited states"
-        claim = f"one step from each of {visited} agrees with the live module, {self._listed}"
+        claim = f"one step from each of {visited} agrees with the live original, {self._listed}"
         facts = judge.facts(comparison.worst, comparison.ties)
         moment = None if first is None else self._moment(judge, first)
-        return comparison.check("live", claim, facts), moment
+        return comparison.check("fresh steps", claim, facts), moment
 
     def _free_run(self, policy: Policy) -> Check:
         """The artifact with a memory of its own, beside the original."""
@@ -120,7 +120,7 @@ class FreshSteps:
                 now = {name: value[step] for name, value in allowed.items()}
                 got = with_memory(outputs, policy.memory)
                 comparison.add(step, each.results[step], got, now)
-        claim = "a run with a memory of its own departs no further than the module's own twins"
+        claim = "a run with a memory of its own departs no further than the original's own twins"
         return comparison.check("free run", claim)
 
     def _fixed(self, policy: Policy) -> tuple[list[Check], Moment | None]:
@@ -137,9 +137,9 @@ class FreshSteps:
                 comparison.add(step, each.results[step], got)
                 if moment is None and comparison.first_failure is not None:
                     moment = Moment(step, inputs, before)
-        claim = f"fresh steps agree with the live module, {self._listed}"
+        claim = f"fresh steps agree with the live original, memory included, {self._listed}"
         facts = {"measured": False}
-        return [comparison.check("live", claim, facts)], moment
+        return [comparison.check("fresh steps", claim, facts)], moment
 
     def _visit(self, rows: int) -> Visit:
         rng = np.random.default_rng(self.seed + 100 * rows)
@@ -177,5 +177,5 @@ def _refuse_other_ports(expected: Arrays, got: Arrays) -> None:
             f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
             f"the bundle {', '.join(map(repr, sorted(got)))}",
             where="against",
-            hint="compare a bundle with what it was exported from",
+            hint="pass the policy that the bundle was exported from, or export again",
         )

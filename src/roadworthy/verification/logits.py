@@ -72,7 +72,7 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
     if any(_shapes(one) != _shapes(other) for one, other in zip(theirs, ours, strict=True)):
         return None  # the two sides choose in other ways, such as by a folded maximum
     comparison = Comparison()
-    claim = "the numbers behind each choice agree"
+    claim = "the logits behind each discrete action agree"
     name = f"{signature.action_output} logits"
     judge = _judge(fresh, visited, theirs)
     if judge is None:

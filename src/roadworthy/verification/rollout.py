@@ -99,7 +99,8 @@ def _teacher(
         step += len(each.inputs)
     ties += comparison.ties
     counted = f", {ties} ties within the margin" if ties else ""
-    claim = f"the artifact follows {_episodes(plays)} that the original drives{counted}"
+    driven = f"{_episodes(plays)} that the original drives"
+    claim = f"the artifact gives the original's outputs in {driven}{counted}"
     return comparison.check("teacher", claim, facts | {"ties": ties})
 
 
@@ -169,7 +170,7 @@ def _closed(
     )
     facts = {"mode": "step by step" if twins is None else "returns", "returns": earned.to_json()}
     if twins is None:
-        claim = f"{_episodes(artifacts)} that the artifact drives are the same, step by step"
+        claim = f"{_episodes(artifacts)} that the artifact drives are those of the original"
         return together.check("closed loop", claim, facts)
     return Check(
         name="closed loop",

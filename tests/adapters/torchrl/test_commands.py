@@ -58,7 +58,7 @@ def test_a_torchrl_policy_is_exported_and_verified_from_the_command_line(
     assert code_of(["export", "pendulum.py:policy", *said, "-o", "bundle"]) == 0
     capsys.readouterr()
     assert code_of(["verify", "bundle", "--against", "pendulum.py:policy", *said]) == 0
-    assert "live" in capsys.readouterr().out
+    assert "fresh steps" in capsys.readouterr().out
     assert code_of(["verify", "bundle", "--against", "pendulum.py:policy"]) == 2
     shown = capsys.readouterr().err
     assert "RW147" in shown
