@@ -265,7 +265,7 @@ def test_the_certificate_says_how_far_it_is_and_may_be(
     assert live.facts["float64"] is True
     assert set(live.facts["roundings"]) == {"actions", "memory h", "memory c"}
     assert live.claim.startswith("one step from each of 640 visited states agrees")
-    assert free.claim.endswith("departs no further than the module's own twins")
+    assert free.claim.endswith("departs no further than the original's own twins")
     assert "no further from the exact policy than" in str(certificate)
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
 

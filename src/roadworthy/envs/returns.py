@@ -57,8 +57,8 @@ class Returns:
     @property
     def verdict(self) -> str:
         if not self.differs:
-            return "earned what the original earns"
-        return "earned less" if self.artifact < self.original else "earned more"
+            return "earns what the original earns"
+        return f"earns {'less' if self.artifact < self.original else 'more'} than the original"
 
     def __str__(self) -> str:
         twin = "" if self.twin is None else f", {self.twin:.4g} for the original's own twin"
