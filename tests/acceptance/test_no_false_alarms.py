@@ -13,8 +13,14 @@ import roadworthy as rw
 from tests.conftest import Exported
 from tests.policies import CASES
 
-# What is true of these two, and no alarm: dropout and batch norm were left in training mode.
+# What is true of these, and no alarm: dropout and batch norm were left in training mode; the
+# recurrent operators of onnxruntime answer NaN with a number.
+RECURRENT = (
+    "lstm", "lstm_pair", "gru", "keeps_pair", "fixed_batch_lstm", "gru_two_layers",
+    "normalized_lstm",
+)  # fmt: skip
 NOTED = {
+    **{name: ["RW332"] for name in RECURRENT},
     "left_in_training": ["RW160"],
     "transformer": ["RW160"],
     "transformer_any_length": ["RW160"],

@@ -10,6 +10,7 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.samples import draw
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.stepping import follow
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.compare import Comparison
@@ -30,14 +31,15 @@ def replay(policy: Policy, trace: Trace) -> Check:
     return comparison.check("replay", claim)
 
 
-def batch(new: NewPolicy, seed: int) -> Check:
+def batch(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
     """Batches of 1, 2 and 7: every row of a batch gives what it gives alone."""
     comparison = Comparison()
     policy, reversed_rows = new(), new()
     signature = policy.signature
     singles = [new() for _ in range(max(BATCH_SIZES))]
     for size in BATCH_SIZES:
-        inputs = draw(signature, np.random.default_rng(seed + size), steps=STEPS, rows=size)
+        rng = np.random.default_rng(seed + size)
+        inputs = draw(signature, rng, steps=STEPS, rows=size, sampling=sampling)
         order = list(reversed(range(size)))
         for each in (policy, reversed_rows, *singles):
             each.reset()
@@ -57,7 +59,7 @@ def batch(new: NewPolicy, seed: int) -> Check:
     return comparison.check("batch", claim)
 
 
-def reset(new: NewPolicy, seed: int) -> Check:
+def reset(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
     """After steps and a reset: bit for bit what a fresh policy gives, row by row."""
     comparison = Comparison()
     used, fresh, untouched = new(), new(), new()
@@ -65,7 +67,8 @@ def reset(new: NewPolicy, seed: int) -> Check:
     rows = signature.fixed_rows or 2
     # A whole number of policy steps: single rows are reset only when all rows decide.
     span = max(signature.decimation, STEPS // signature.decimation * signature.decimation)
-    inputs = draw(signature, np.random.default_rng(seed), steps=3 * span, rows=rows)
+    rng = np.random.default_rng(seed)
+    inputs = draw(signature, rng, steps=3 * span, rows=rows, sampling=sampling)
     steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * span)]
     for now in steps[:span]:
         used.step(now)

@@ -20,8 +20,10 @@ from roadworthy.verification import checks
 from roadworthy.verification.causes import explained
 from roadworthy.verification.fresh_steps import Moment, fresh_steps
 from roadworthy.verification.logits import logits
+from roadworthy.verification.not_finite import not_finite
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
+from roadworthy.verification.untried import untried
 
 Progress = Callable[[str], None]
 # The target in which graphs can be looked into: what is said of it holds for the others as well.
@@ -60,6 +62,7 @@ def examine(
         findings += examined.findings
     if READABLE in bundle.targets:
         findings = [*explained(bundle, original, done, seed), *findings]
+    findings += untried(bundle.sampling)
     return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
 
 
@@ -88,9 +91,9 @@ class _Target:
         yield checks.replay(new(), Trace.from_bytes(self.bundle.files[TRACE]))
         if not self.bundle.signature.fixed_rows:
             self._say("comparing batches")
-            yield checks.batch(new, self.seed)
+            yield checks.batch(new, self.seed, self.bundle.sampling)
         self._say("comparing resets")
-        yield checks.reset(new, self.seed)
+        yield checks.reset(new, self.seed, self.bundle.sampling)
         if self.original is not None:
             self._say("stepping beside the live module")
             yield from self._beside(new, self.original)
@@ -98,17 +101,18 @@ class _Target:
                 yield from closed_loop(new, self.original, loop, seed=self.seed, progress=self._say)
         if self.target == READABLE:
             self._say("looking at what each port is for")
-            self.findings += sensitivity(new, self.seed)
+            self.findings += sensitivity(new, self.seed, self.bundle.sampling)
 
     def _beside(self, new: Callable[[], Policy], original: Original) -> Iterator[Check]:
         """The checks that need the original."""
-        check, moment = fresh_steps(new(), original, self.seed)
+        check, moment = fresh_steps(new(), original, self.seed, self.bundle.sampling)
         yield check
         if self.target == READABLE:
             yield from logits(self.bundle, original, self.seed)
             if moment is not None:
                 self._say("looking for where the difference begins")
                 self.findings += self._where(original, moment)
+        self.findings += not_finite(new(), original, self.bundle.sampling)
         yield from original.extra_checks(new())
 
     def _where(self, original: Original, moment: Moment) -> list[Finding]:

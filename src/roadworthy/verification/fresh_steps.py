@@ -12,11 +12,13 @@ from roadworthy.originals.original import Original
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.stepping import Arrays, Script, Steppable, follow
 from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.compare import Comparison
 
 STEPS = 64
+LONG_LIFE_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +30,9 @@ class Moment:
     memory: Mapping[str, Array]
 
 
-def fresh_steps(policy: Policy, original: Original, seed: int) -> tuple[Check, Moment | None]:
+def fresh_steps(
+    policy: Policy, original: Original, seed: int, sampling: Sampling
+) -> tuple[Check, Moment | None]:
     """Fresh random steps of the artifact and of the original side by side, memory compared too.
 
     With the check comes the moment at which the two first differ, if they do.
@@ -36,15 +40,21 @@ def fresh_steps(policy: Policy, original: Original, seed: int) -> tuple[Check, M
     comparison = Comparison(policy.signature)
     moment: Moment | None = None
     sizes = (original.rows,) if original.rows else BATCH_SIZES
+    long_life = original.rows or LONG_LIFE_ROWS
     for rows in sizes:
         rng = np.random.default_rng(seed + 100 * rows)
-        script = original.fresh_steps(policy.signature, rng, steps=STEPS, rows=rows)
+        # One batch lives as long as the horizon is: the others would only repeat it.
+        steps = sampling.steps(STEPS, rows=rows) if rows == long_life else STEPS
+        script = original.fresh_steps(
+            policy.signature, rng, steps=steps, rows=rows, sampling=sampling
+        )
         with original.open(policy.signature, rows=rows) as truth:
             found = _compared(script, truth, policy, comparison)
         moment = moment or found
     listed = ", ".join(map(str, sizes))
     claim = f"fresh steps agree with the live module, batches of {listed}"
-    return comparison.check("live", claim), moment
+    facts = {"life_steps": sampling.life} if sampling.life else {}
+    return comparison.check("live", claim, facts), moment
 
 
 def _compared(

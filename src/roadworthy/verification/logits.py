@@ -42,7 +42,7 @@ def logits(bundle: Bundle, original: Original, seed: int) -> list[Check]:
     if behind is None:
         return []
     try:
-        check = _compared(bundle.signature, behind, original, seed)
+        check = _compared(bundle, behind, original, seed)
     except BundleError:  # the graph keeps its logits in another type or shape: not readable
         return []
     return [check] if check else []
@@ -54,13 +54,12 @@ def chooses(signature: Signature) -> bool:
     return np.dtype(port.dtype).kind in "iub"
 
 
-def _compared(
-    signature: Signature, behind: Undecided, original: Original, seed: int
-) -> Check | None:
+def _compared(bundle: Bundle, behind: Undecided, original: Original, seed: int) -> Check | None:
+    signature = bundle.signature
     policy = Policy(behind.signature, OnnxEngine(behind.model))
     rows = original.rows or signature.fixed_rows or ROWS
     rng = np.random.default_rng(seed + 31)
-    inputs = original.draw(signature, rng, steps=STEPS, rows=rows)
+    inputs = original.draw(signature, rng, steps=STEPS, rows=rows, sampling=bundle.sampling)
     resets = np.zeros((STEPS, rows), dtype=bool)
     resets[:: STEPS // 2] = True
     script = Script(inputs=inputs, resets=resets)
