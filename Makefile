@@ -2,25 +2,43 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Frameworks (TorchRL, ale-py) come with the second of these alone.
 READY := $(VENV)/.ready
+READY_ALL := $(VENV)/.ready-all
 # torch comes first and pinned: an unpinned one would bring gigabytes of CUDA libraries.
 TORCH := $(shell grep '^torch==' constraints.txt)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Two workers on two cores: a thread that waits for work must not spin beside them.
+PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check bench docs format clean
+.PHONY: demo quick test test-rest test-all check bench docs format clean
 
 demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
 
-test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+# A minute: the parts that need few exports, and a policy of each main kind.
+quick: $(READY)
+	$(PYTEST) -m 'quick and not slow and not framework'
 
-check: $(READY)
+# Every claim, and every policy of the registry exported and verified.
+test: $(READY)
+	$(PYTEST) -m 'not slow and not framework'
+
+# What `make test` leaves out, and nothing else. CI runs it after `make test`.
+test-rest: $(READY_ALL)
+	$(PYTEST) -m 'slow or framework'
+
+# Everything: every claim over every case and every target, every framework, every example.
+test-all: $(READY_ALL)
+	$(PYTEST)
+
+check: $(READY_ALL)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	for folder in examples/*/; do $(BIN)/mypy $$folder*.py || exit 1; done
 
-bench: $(READY)
+bench: $(READY_ALL)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
@@ -30,6 +48,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m roadworthy.doctor.write_docs docs
+	$(BIN)/python docs/write_api.py docs/api.md
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -37,9 +56,13 @@ format: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt '$(TORCH)'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) '$(TORCH)'
+	$(INSTALL) -e '.[dev]'
 	touch $(READY)
+
+$(READY_ALL): $(READY)
+	$(INSTALL) -e '.[dev-all]'
+	touch $(READY_ALL)
 
 clean:
 	rm -rf $(VENV) demo-bundle build

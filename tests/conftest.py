@@ -1,41 +1,103 @@
-"""Each policy of the registry is exported once in a run, and every test shares it."""
+"""Each policy and each environment of the registries is exported once, and every test shares it."""
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
 
 import roadworthy as rw
+from tests import tiers
+from tests.environment import eager
+from tests.environment.environments import ENVIRONMENTS
+from tests.facts import differing, facts, give_gradients
 from tests.policies import CASES, Case
+from tests.sharing import ByExport, policy
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A case, the source it was exported from, and the bundle. Do not write to the folder."""
+    """A case, the source it was exported from, and the bundle. Do not write to the folder.
+
+    `changed` names what the export left otherwise than it was: nothing, as a test claims.
+    """
 
     case: Case
     source: rw.Source
     folder: Path
     bundle: rw.Bundle
+    changed: list[str]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The certificate of a case beside its own source, and what this `verify` changed there."""
+
+    exported: Exported
+    certificate: rw.Certificate
+    changed: list[str]
+
+
+@dataclass(frozen=True)
+class ExportedEnvironment:
+    """The bundle of an environment, and what its export changed. Do not write to the folder."""
+
+    style: str
+    bundle: rw.Bundle
+    changed: list[str]
 
 
 @pytest.fixture(scope="session")
 def export_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Exported]:
     """Exports a case of the registry by name and targets, at the first call only."""
     root = tmp_path_factory.mktemp("bundles")
-    done: dict[tuple[str, ...], Exported] = {}
 
+    @functools.cache
     def exported(name: str, *targets: str) -> Exported:
-        key = (name, *(targets or ("onnx",)))
-        if key not in done:
-            source = CASES[name].make()
-            folder = root / "-".join(key)
-            bundle = rw.export(source, folder, targets=key[1:])
-            done[key] = Exported(CASES[name], source, folder, bundle)
-        return done[key]
+        source = CASES[name].make()
+        give_gradients(source.module)
+        folder = root / "-".join((name, *targets))
+        before = facts(source)
+        bundle = rw.export(source, folder, targets=targets)
+        return Exported(CASES[name], source, folder, bundle, differing(before, facts(source)))
+
+    return lambda name, *targets: exported(name, *(targets or ("onnx",)))
+
+
+@pytest.fixture(scope="session")
+def verify_once(export_once: Callable[[str], Exported]) -> Callable[[str], Verified]:
+    """Verifies a case of the registry beside its own source, at the first call only."""
+
+    @functools.cache
+    def verified(name: str) -> Verified:
+        exported = export_once(name)
+        before = facts(exported.source)
+        certificate = rw.verify(exported.folder, against=exported.source, seed=11)
+        return Verified(exported, certificate, differing(before, facts(exported.source)))
+
+    return verified
+
+
+@pytest.fixture(scope="session")
+def export_environment_once(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], ExportedEnvironment]:
+    """Exports an environment of the registry by its style, at the first call only."""
+    root = tmp_path_factory.mktemp("environments")
+
+    @functools.cache
+    def exported(style: str) -> ExportedEnvironment:
+        env, actor = ENVIRONMENTS[style]()
+        actor.train()
+        before = eager.facts(env, actor)
+        bundle = rw.export_environment(env, actor, root / style)
+        changed = eager.differing(before, eager.facts(env, actor))
+        return ExportedEnvironment(style, bundle, changed)
 
     return exported
 
@@ -46,15 +108,37 @@ def exported(request: pytest.FixtureRequest, export_once: Callable[[str], Export
     return export_once(request.param)
 
 
-# What is made once for many tests, and takes seconds: these tests stay in one worker.
-SHARED = ("trained", "bundle")
+@pytest.fixture(params=CASES)
+def verified(request: pytest.FixtureRequest, verify_once: Callable[[str], Verified]) -> Verified:
+    """Every policy of the registry beside its own source, one after another."""
+    return verify_once(request.param)
 
 
+def without_frameworks(config: pytest.Config) -> bool:
+    return "not framework" in config.getoption("markexpr")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hides the frameworks from `make test`: where it passes it passes without them too."""
+    if without_frameworks(config):
+        sys.meta_path.insert(0, tiers.Hidden())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    hidden = without_frameworks(config) and tiers.framework_folder(collection_path)
+    return True if hidden else None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByExport:
+    return ByExport(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of one policy go to one worker, so that it is exported there and nowhere else."""
+    """Marks what its place says about a test, before anything is deselected by its markers."""
     for item in items:
-        given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        named = [each for each in given if isinstance(each, str) and each in CASES]
-        shared = item.path.name if set(SHARED) & set(item.fixturenames) else None
-        if named or shared:
-            item.add_marker(pytest.mark.xdist_group(named[0] if named else shared))
+        if tiers.framework_folder(item.path):
+            item.add_marker(pytest.mark.framework)
+        name = item.name.partition("[")[0]
+        if tiers.quick(item.path, name, policy(item.nodeid)):
+            item.add_marker(pytest.mark.quick)

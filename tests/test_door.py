@@ -63,7 +63,8 @@ def test_a_source_passes_through_and_takes_nothing_more() -> None:
     with pytest.raises(rw.UsageError) as caught:
         rw.to_source(source, period_s=0.02)
     assert str(caught.value) == (
-        "[RW001] a Source already says this: period_s\n  → put every option into the Source"
+        "[RW001] given twice, in the Source and beside it: period_s\n  → set every option in "
+        "rw.Source(…) alone"
     )
 
 
@@ -71,7 +72,7 @@ def test_an_environment_comes_in_by_the_same_door() -> None:
     env, actor = ENVIRONMENTS["pd"]()
     source = rw.to_source(env, actor=actor)
     assert isinstance(source, EnvironmentSource)
-    with pytest.raises(rw.UsageError, match="an environment is exported with its actor"):
+    with pytest.raises(rw.UsageError, match="the actor is missing"):
         rw.to_source(env)
     with pytest.raises(rw.UsageError) as caught:
         rw.to_source(env, actor=actor, exmaple={})
@@ -92,7 +93,7 @@ def test_a_file_that_nobody_knows_is_refused_with_a_way_on(tmp_path: Path) -> No
     file.write_bytes(b"\x00" * 64)
     with pytest.raises(rw.UsageError) as caught:
         rw.export(str(file), tmp_path / "bundle")
-    assert f"no adapter knows what {file} is" in str(caught.value)
+    assert f"no installed adapter can read {file}" in str(caught.value)
     assert not (tmp_path / "bundle").exists()
     with pytest.raises(rw.UsageError, match=r"did you mean 'weights\.bin'"):
         rw.to_source(tmp_path / "weight.bin")
@@ -144,7 +145,7 @@ def test_a_broken_plug_in_is_warned_about_and_stops_nobody(installed: Path, tmp_
 def test_an_adapter_that_gives_no_source_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Adapter(name="odd", classes=("torch.Linear",), describe=lambda thing: 3)  # type: ignore[arg-type, return-value]
     monkeypatch.setattr(adapters, "BUILT_IN", (row,))
-    with pytest.raises(rw.UsageError, match="the adapter 'odd' gives a int, expected a Source"):
+    with pytest.raises(rw.UsageError, match="the adapter 'odd' returned a int, expected a Source"):
         rw.to_source(nn.Linear(4, 2))
 
 
@@ -176,7 +177,12 @@ def test_an_environment_is_verified_again_beside_its_bundle(tmp_path: Path) -> N
     env, actor = ENVIRONMENTS["pd_four_ticks"]()
     rw.export_environment(env, actor, tmp_path / "bundle")
     certificate = rw.verify(tmp_path / "bundle", against=env, actor=actor).raise_if_failed()
-    assert [check.name for check in certificate.checks] == ["replay", "reset", "live", "life"]
+    assert [check.name for check in certificate.checks] == [
+        "replay",
+        "reset",
+        "fresh steps",
+        "free run",
+    ]
     with torch.no_grad():
         next(actor.parameters()).view(-1)[0] += 0.05
     failed = rw.verify(tmp_path / "bundle", against=env, actor=actor)

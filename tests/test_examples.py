@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import roadworthy as rw
+from tests.tiers import by_framework, named, representative
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -94,6 +95,7 @@ def pong(trained: Callable[..., Trained]) -> Trained:
     return trained("pong", 400)
 
 
+@pytest.mark.framework
 def test_pong_takes_the_raw_screen_and_says_what_the_emulator_calls_its_actions(
     pong: Trained,
 ) -> None:
@@ -101,12 +103,14 @@ def test_pong_takes_the_raw_screen_and_says_what_the_emulator_calls_its_actions(
     assert "discrete, one of 0, 1, 3, 4, 11, 12" in pong.said
 
 
+@pytest.mark.framework
 def test_pong_is_played_where_there_is_no_torch(pong: Trained) -> None:
     said = pong.rollout("--steps", "40")
     assert "40 of 40" in said
     assert "TorchRL" not in said
 
 
+@pytest.mark.framework
 def test_pong_is_played_as_torchrl_plays_it(pong: Trained, tmp_path: Path) -> None:
     script, out = str(pong.folder / "rollout.py"), tmp_path / "played.json"
     said = run(
@@ -122,6 +126,7 @@ def test_pong_is_played_as_torchrl_plays_it(pong: Trained, tmp_path: Path) -> No
     assert said.count("400 of 400") == 2
 
 
+@pytest.mark.framework
 def test_ppo_plays_pendulum_as_torchrl_does(trained: Callable[..., Trained]) -> None:
     pendulum = trained("ppo_continuous", 500)
     assert "continuous in [-2.0, 2.0]" in pendulum.said
@@ -132,6 +137,7 @@ def test_ppo_plays_pendulum_as_torchrl_does(trained: Callable[..., Trained]) -> 
     assert "seed 1: return -" in said
 
 
+@pytest.mark.framework
 def test_ppo_normalises_with_the_statistics_of_its_training(
     trained: Callable[..., Trained],
 ) -> None:
@@ -150,6 +156,7 @@ def test_ppo_normalises_with_the_statistics_of_its_training(
     assert got == pytest.approx(2 * x[:1].numpy(), abs=1e-4)
 
 
+@pytest.mark.framework
 def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
     trained: Callable[..., Trained],
 ) -> None:
@@ -170,7 +177,14 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        *representative([name for name in BENCHMARKS if not named(name)], ["start_up"]),
+        *by_framework(filter(named, BENCHMARKS), str),
+    ],
+)
 def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> None:
     script, out = ROOT / "benchmarks" / f"{name}.py", tmp_path / "result.json"
     run(str(script), "--rounds", "2", "--out", str(out), *SMALL.get(name, ()), cwd=tmp_path)

@@ -18,6 +18,7 @@ from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.source import Source
 from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.signature import Signature
 
 if TYPE_CHECKING:
     from roadworthy.adapters import Described
@@ -52,11 +53,13 @@ def _original(bundle: Bundle, source: Described) -> Original:
     if isinstance(source, EnvironmentSource):
         captured = capture_environment(source)
         if captured.program.signature != signature:
+            apart = _ports_apart(captured.program.signature, signature)
             raise UsageError(
-                "the environment has other ports than the bundle",
+                f"the environment has other ports than the bundle: {apart}",
                 where="against",
-                hint="compare the bundle with the environment it was exported from, and the same "
-                "registration",
+                hint="pass the environment that the bundle was exported from, registered the "
+                "same way, "
+                "or export again",
             )
         return captured
     other = other_ports(signature, source)
@@ -66,6 +69,20 @@ def _original(bundle: Bundle, source: Described) -> Original:
     if wrong:
         raise CertificateFailed(findings=wrong)
     return original_of(source)
+
+
+def _ports_apart(captured: Signature, signature: Signature) -> str:
+    """The names that only one side has; or that it is their types that differ."""
+    sides = [
+        {port.name for port in (*one.inputs, *one.outputs)} | {each.name for each in one.memory}
+        for one in (captured, signature)
+    ]
+    only = [
+        f"only the {side} has {', '.join(sorted(names))}"
+        for side, names in (("environment", sides[0] - sides[1]), ("bundle", sides[1] - sides[0]))
+        if names
+    ]
+    return "; ".join(only) or "the same names, with other shapes, dtypes or limits"
 
 
 def _refuse_incomplete(bundle: Bundle, against: Any, recipe: Mapping[str, Any]) -> None:
@@ -79,7 +96,7 @@ def _refuse_incomplete(bundle: Bundle, against: Any, recipe: Mapping[str, Any]) 
         )
     if "rewritten" in recipe:
         raise UsageError(
-            f"the bundle was made by an adapter; a bare {name} does not say how",
+            f"a {name} alone does not say how it was exported (exploration, env, outputs, …)",
             code="RW147",
             where="against",
             hint=f"rw.verify({str(bundle.folder)!r}, against=policy, {recipe['rewritten']})",

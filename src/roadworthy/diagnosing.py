@@ -37,9 +37,11 @@ _TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled f
 class Diagnosis:
     """What was found, the most important first; printed, it fits on a screen.
 
-    error    the export is refused, or would be wrong
-    warning  likely wrong; a person must look
-    note     handled for you
+    An error means that the export is refused, or would be wrong; a warning, that it is likely wrong
+    and a person must look; a note, that something was handled for you.
+
+    subject   the class that was looked at
+    exported  whether a trial export passed
     """
 
     subject: str
@@ -48,10 +50,12 @@ class Diagnosis:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
+        """The findings that stand in the way of an export."""
         return tuple(each for each in self.findings if each.severity == "error")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
+        """The findings that a person must judge."""
         return tuple(each for each in self.findings if each.severity == "warning")
 
     @property
@@ -74,6 +78,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
+        """The outcome in a few words."""
         if self.errors:
             return f"not ready, {len(self.errors)} to correct"
         trial = "a trial export passed" if self.exported else "nothing was run"
@@ -165,7 +170,7 @@ def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
     """
     for finding in suspected:
         if finding.code == "RW112":
-            what = "forward writes it; in the steps that were compared no output depended on it"
+            what = "forward writes it, but no output depended on it in the steps that were compared"
             yield dataclasses.replace(finding, what=what, severity="note")
         elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
             yield finding
@@ -210,6 +215,7 @@ def _trial(
     except RoadworthyError as error:
         return error.findings
     except Exception as error:  # what an object of a user's can do, it will do
-        what = f"the trial export broke off: {type(error).__name__}: {error}"
-        return [Finding(code=ExportError.code, what=what)]
+        what = f"the trial export raised {type(error).__name__}: {error}"
+        hint = "call rw.export with the same arguments to see the traceback"
+        return [Finding(code=ExportError.code, what=what, hint=hint)]
     return None

@@ -33,8 +33,8 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     if isinstance(thing, (Source, EnvironmentSource)):
         if said:
             raise UsageError(
-                f"a Source already says this: {', '.join(said)}",
-                hint="put every option into the Source",
+                f"given twice, in the Source and beside it: {', '.join(said)}",
+                hint="set every option in rw.Source(…) alone",
             )
         return thing
     if isinstance(thing, str):
@@ -47,8 +47,8 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     made = _described(adapter, thing, said, adapter.noun or f"a {adapter.name} policy")
     if not isinstance(made, (Source, EnvironmentSource)):
         raise UsageError(
-            f"the adapter {adapter.name!r} gives a {type(made).__name__}, expected a Source",
-            hint="its describe function returns rw.Source(module, example=…, …)",
+            f"the adapter {adapter.name!r} returned a {type(made).__name__}, expected a Source",
+            hint="its describe function must return rw.Source(module, example=…)",
         )
     return made
 
@@ -95,8 +95,8 @@ def _unrecognised(path: Path) -> UsageError:
             f"{path} does not exist", hint=near if near.startswith("did") else "check the path"
         )
     return UsageError(
-        f"no adapter knows what {path} is",
-        hint="load it in Python, and pass the module: rw.export(module, folder, example=…)",
+        f"no installed adapter can read {path}",
+        hint="load it in Python and pass the module: rw.export(module, folder, example=…)",
     )
 
 
@@ -118,8 +118,8 @@ def plain_module(
 
     if example is None:
         raise UsageError(
-            "an export needs an example of every input",
-            hint="example={'obs': torch.zeros(1, 48)}, batch axis first",
+            "the example is missing: an export needs a value for every input",
+            hint="pass example={'obs': torch.zeros(1, 48)}, batch axis first",
         )
     return Source(
         module, example=example, memory=memory or {}, normalizer=normalizer, outputs=outputs,

@@ -24,7 +24,13 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong: what, where, and what to do about it."""
+    """One thing that is wrong: what, where, and what to do about it.
+
+    code      RW and three digits; `roadworthy explain CODE` prints its page
+    where     the port, the attribute, or the file and line of the user's code
+    hint      the next step, often the very code to write
+    severity  "error", "warning" or "note"
+    """
 
     code: str
     what: str

@@ -81,7 +81,7 @@ class ExportPlan:
         for name in wanted:
             target_table.get(name)
         if not wanted:
-            raise UsageError("no target", hint=f"targets=[{target_table.DEFAULT!r}]")
+            raise UsageError("targets is empty", hint=f"targets=[{target_table.DEFAULT!r}]")
         object.__setattr__(
             self, "targets", tuple(name for name in target_table.names() if name in wanted)
         )
@@ -131,6 +131,7 @@ def export(
     takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
     every check against the live original, or `options.allow_uncertified` waives that; the waiver
     is recorded in the manifest.
+
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
     is listed in the manifest, and the certificate compares with the module as it was.
@@ -245,9 +246,10 @@ def _refuse_never_finite(trace: Trace) -> None:
     ]
     if broken:
         raise ExportError(
-            f"the original never gives a finite value for {', '.join(broken)}",
+            f"the original gives only NaN or infinity for {', '.join(broken)}",
             code="RW115",
-            hint="look at the weights: a training that diverged leaves NaN",
+            hint="look at the weights, and export an earlier checkpoint: a training that diverged "
+            "leaves NaN",
         )
 
 

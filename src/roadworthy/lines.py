@@ -8,6 +8,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -111,5 +112,11 @@ def is_authors_class(kind: type) -> bool:
 
 @cache
 def _library_roots() -> tuple[Path, ...]:
-    specs = [importlib.util.find_spec(name) for name in LIBRARIES]
-    return tuple(Path(each.origin).resolve().parent for each in specs if each and each.origin)
+    found = []
+    for name in LIBRARIES:
+        # A package that is half there, or that somebody hides, is as good as not installed.
+        with suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.origin is not None:
+                found.append(Path(spec.origin).resolve().parent)
+    return tuple(found)

@@ -57,6 +57,7 @@ class Source:
     outputs     a name for each returned tensor; None leaves one out
     action      steps applied to the first output, in order
     about       port name → description, unit, element names, limits
+    period_s    seconds between two steps
     dynamic     port name → {axis: name} for sizes that vary besides the batch
     batch       None: any number of rows; a number: that one only
     meaning     what the first output means to an environment, where `action` does not say it
@@ -83,7 +84,7 @@ class Source:
         if not isinstance(self.module, torch.nn.Module):
             raise UsageError(
                 f"expected a torch.nn.Module, got {type(self.module).__name__}",
-                hint="wrap a function in a module, so that its weights can be found",
+                hint="wrap it in a torch.nn.Module whose forward calls it",
             )
         if not isinstance(self.action, (tuple, list)):
             object.__setattr__(self, "action", (self.action,))
@@ -125,26 +126,27 @@ class Source:
             unknown = [name for name in self.normalizer if name not in ports]
             if unknown:
                 raise UsageError(
-                    f"normalizer for {unknown[0]!r}, which is no input",
+                    f"normalizer= names {unknown[0]!r}, which is not an input",
                     hint=f"inputs: {', '.join(ports)}",
                 )
             return dict(self.normalizer)
         floating = [name for name in ports if self.tensors[name].is_floating_point()]
         if len(floating) != 1:
             raise UsageError(
-                f"one normaliser for {len(floating)} inputs: {', '.join(floating)}",
-                hint=f"say which it belongs to: normalizer={{{(floating or ports)[0]!r}: …}}",
+                f"one normaliser, and {len(floating)} float inputs: {', '.join(floating)}",
+                hint=f"say whose it is: normalizer={{{(floating or ports)[0]!r}: …}}",
             )
         return {floating[0]: self.normalizer}
 
     def _named_example(self) -> dict[str, Any]:
         if isinstance(self.example, Mapping):
             if not self.example:
-                raise UsageError("the example is empty", hint="example={'obs': obs}")
+                raise UsageError("the example is empty", hint="pass example={'obs': obs}")
             for name in self.example:
                 if not isinstance(name, str):
                     raise UsageError(
-                        f"the example names an input {name!r}", hint="example={'obs': obs}"
+                        f"the example has the key {name!r}, expected a name",
+                        hint="pass example={'obs': obs}",
                     )
             return dict(self.example)
         parameters = forward_parameters(self.module)
@@ -187,5 +189,5 @@ def _tensor(name: str, value: Any) -> torch.Tensor:
     raise UsageError(
         f"expected a tensor or an array, got {type(value).__name__}",
         where=f"example {name!r}",
-        hint="torch.as_tensor(value), with the batch axis first",
+        hint="pass torch.as_tensor(value), batch axis first",
     )

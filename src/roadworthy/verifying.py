@@ -41,14 +41,15 @@ def verify(
     `rw.export` was given (`exploration=`, `actor=`, …); a plain module needs none, since the bundle
     knows how it was composed, except a `normalizer` that was a module. It adds fresh steps of the
     live original.
+
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
     """
     if not Path(path).is_dir():
         raise UsageError(
-            f"{path} is no bundle folder",
-            hint="verify needs the folder: a lone .onnx carries no trace",
+            f"{path} is not a bundle folder",
+            hint="pass the folder: a lone .onnx has no recorded steps to compare with",
         )
     bundle = Bundle.open(path)
     given = keywords | ({} if normalizer is None else {"normalizer": normalizer})
@@ -61,7 +62,10 @@ def verify(
             given, env = given | {"env": env}, None
         original = original_for(bundle, against, given)
     elif keywords:
-        raise UsageError(f"{', '.join(keywords)} without the original", hint="verify(…, against=…)")
+        raise UsageError(
+            f"{', '.join(keywords)} given without the original",
+            hint="pass the original too: rw.verify(…, against=policy)",
+        )
     loop = _closed_loop(env, episodes=episodes, margin=margin)
     _refuse_missing_original(loop, original)
     return examine(
@@ -80,7 +84,8 @@ def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:
     if env is None:
         if changes:
             raise UsageError(
-                f"{' and '.join(changes)} of what?", hint="pass env='CartPole-v1', or a function"
+                f"{' and '.join(changes)} given without an environment",
+                hint="pass env='CartPole-v1', or a function that makes one",
             )
         return None
     loop = env if isinstance(env, ClosedLoop) else ClosedLoop(env)
@@ -90,6 +95,6 @@ def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:
 def _refuse_missing_original(loop: ClosedLoop | None, original: Original | None) -> None:
     if loop is not None and original is None:
         raise UsageError(
-            "an environment needs the original beside the artifact",
-            hint="verify(…, against=module, env=…); `roadworthy run` plays the artifact alone",
+            "env= compares the artifact with the original, and there is none",
+            hint="rw.verify(…, against=module, env=…); `roadworthy run` plays the artifact alone",
         )

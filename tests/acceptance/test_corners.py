@@ -68,7 +68,7 @@ def test_a_threshold_that_moved_is_seen(name: str, tmp_path: Path) -> None:
         each.name for each in rw.verify(wrong, against=right, seed=3).checks if not each.passed
     }
     assert "replay" in alone
-    assert {"replay", "live"} <= beside
+    assert {"replay", "fresh steps"} <= beside
 
 
 PAIRS: dict[str, Pair] = {
@@ -94,7 +94,7 @@ PAIRS: dict[str, Pair] = {
 def test_a_corner_at_which_two_policies_differ_is_met(name: str, judged: Judged) -> None:
     wrong, right = PAIRS[name]()
     failed = {each.where for each in judged(wrong, right) if each.code == "RW300"}
-    assert "live" in failed
+    assert "fresh steps" in failed
 
 
 def _module(function: Callable[..., Any]) -> nn.Module:

@@ -6,17 +6,15 @@ ones, and then the live module shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import roadworthy as rw
-from roadworthy import export_environment
 from tests.acceptance import mutations
 from tests.acceptance.mutations import Mutation, damaged
-from tests.conftest import Exported
-from tests.environment.environments import ENVIRONMENTS
+from tests.conftest import Exported, ExportedEnvironment
 from tests.policies import CASES
 
 TWO_RATES = "two rates"
@@ -35,20 +33,15 @@ DAMAGES: dict[str, Mutation] = {
 }
 
 
-@pytest.fixture(scope="module")
-def environment_bundle(tmp_path_factory: pytest.TempPathFactory) -> rw.Bundle:
-    env, actor = ENVIRONMENTS["pd_four_ticks"]()
-    return export_environment(env, actor, tmp_path_factory.mktemp("two") / "bundle")
-
-
 @pytest.fixture
 def bundle(
-    request: pytest.FixtureRequest, export_once: Callable[[str], Exported]
-) -> Iterator[rw.Bundle]:
+    request: pytest.FixtureRequest,
+    export_once: Callable[[str], Exported],
+    export_environment_once: Callable[[str], ExportedEnvironment],
+) -> rw.Bundle:
     if request.param == TWO_RATES:
-        yield request.getfixturevalue("environment_bundle")
-    else:
-        yield export_once(request.param).bundle
+        return export_environment_once("pd_four_ticks").bundle
+    return export_once(request.param).bundle
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

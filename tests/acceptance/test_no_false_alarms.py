@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import torch
 from torch import nn
 
 import roadworthy as rw
-from tests.conftest import Exported
+from tests.conftest import Verified
 from tests.policies import CASES
 
 # What is true of these, and no alarm: dropout and batch norm were left in training mode; the
@@ -31,11 +29,10 @@ def test_the_registry_is_large_enough() -> None:
     assert len(CASES) >= 44
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_good_policy_raises_no_alarm(export_once: Callable[[str], Exported], name: str) -> None:
-    exported = export_once(name)
-    certificate = rw.verify(exported.folder, against=exported.source, seed=11).raise_if_failed()
-    assert [each.code for each in certificate.findings] == NOTED.get(name, [])
+def test_a_good_policy_raises_no_alarm(verified: Verified) -> None:
+    certificate = verified.certificate.raise_if_failed()
+    noted = NOTED.get(verified.exported.case.name, [])
+    assert [each.code for each in certificate.findings] == noted
     assert all(each.severity == "note" for each in certificate.findings)
 
 
@@ -45,4 +42,4 @@ def test_a_policy_that_always_chooses_the_same_is_remarked(tmp_path: Path) -> No
     rw.export(actor, tmp_path / "b", example={"input": torch.zeros(1, 4)}, action=rw.Argmax())
     (warning,) = rw.verify(tmp_path / "b").raise_if_failed().findings
     assert (warning.code, warning.where, warning.severity) == ("RW325", "actions", "warning")
-    assert warning.what.startswith("the original made the same choice in all 256 recorded steps")
+    assert warning.what.startswith("the original chose the same action in all 256 recorded steps")

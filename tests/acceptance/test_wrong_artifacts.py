@@ -127,8 +127,8 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "9 missing inside": (
         lambda: (plain(Actor()), plain(WithNormalizer())),
-        "obs_normalizer: the artifact lacks 'obs_normalizer' (BatchNorm1d): without it the "
-        "original gives the same values",
+        "obs_normalizer: the artifact lacks 'obs_normalizer' (BatchNorm1d): the original "
+        "without it gives the same values",
     ),
     "9 twice": (
         lambda: (two_normalisers(), normalised_by(WithNormalizer().obs_normalizer)),
@@ -174,7 +174,7 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "14 clip missing": (
         lambda: (plain(Actor()), plain(Clipped(limit=0.5))),
-        "actions: the limits are missing: inside of [-0.5, 0.5] both agree, outside only the "
+        "actions: the clip is missing: inside [-0.5, 0.5] both agree, outside it only the "
         "original clips",
     ),
     "15 fresh at each step": (
@@ -208,8 +208,8 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "20 history": (
         lambda: (history(True), history(False)),
-        "memory history: axis 1 of what is remembered is reversed: the newest comes first where "
-        "the original has the oldest",
+        "memory history: axis 1 of the memory is reversed: the newest comes first where the "
+        "original has the oldest",
     ),
     "21 keys": (
         lambda: (keys("base", "joints"), keys("joints", "base")),
@@ -220,7 +220,7 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "21 ports": (
         lambda: (two_cameras(True), two_cameras(False)),
-        "left: the inputs 'left' and 'right' are exchanged",
+        "left: the inputs 'left' and 'right' are swapped",
     ),
     "21 joints in": (
         lambda: (joints((0, 2, 1, 3, 4, 5), (0, 1, 2)), joints(IDENTITY, (0, 1, 2))),
@@ -234,12 +234,12 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "22 reshaped": (
         lambda: (camera(Camera("reshaped")), camera(Camera())),
-        "pixels: the axes of 'pixels' are exchanged in the artifact: (3, 1, 2)",
+        "pixels: the axes of 'pixels' are swapped in the artifact: (3, 1, 2)",
     ),
     "22 not divided": (
         lambda: (camera(Camera(divided=False)), camera(Camera())),
-        "convolutions.0: what enters 'convolutions.0' is 255 times larger in the artifact: is "
-        "/255 missing, or twice?",
+        "convolutions.0: the input of 'convolutions.0' is 255 times larger in the artifact: "
+        "/255 is missing, or done twice",
     ),
     "23 half": (
         lambda: (plain(Half()), plain(Actor())),
@@ -247,7 +247,7 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "24 mask": (
         lambda: (masked(False), masked(True)),
-        "action: the artifact ignores the mask 'action_mask': it chooses what is forbidden",
+        "action: the artifact ignores the mask 'action_mask': it chooses masked actions",
     ),
     "24 split": (
         lambda: (groups(4, 3), groups(3, 4)),
@@ -268,7 +268,7 @@ CASES: dict[str, tuple[Build, str]] = {
     ),
     "25 swapped": (
         lambda: (plain(Swapped(True)), plain(Swapped(False))),
-        "net.0: the artifact has the weights of 'net.0' and 'net.2' exchanged",
+        "net.0: the artifact has the weights of 'net.0' and 'net.2' swapped",
     ),
 }  # fmt: skip
 
@@ -278,7 +278,7 @@ def test_the_cause_is_named(judged: Judged, case: str) -> None:
     build, cause = CASES[case]
     failure, *others = judged(*build())
     causes = [each for each in others if each.code == "RW320"]
-    assert (failure.code, failure.where) == ("RW300", "live")
+    assert (failure.code, failure.where) == ("RW300", "fresh steps")
     pattern = r"\S+ at step \d+: expected \S+, got \S+ \(off by "
     assert re.match(pattern, failure.what)
     assert {each.code for each in others} <= {
@@ -323,17 +323,17 @@ STRUCTURES: dict[str, tuple[Build, str]] = {
     ),
     "18 layout": (
         lambda: (history(False), recurrent(KeepsHistory(False), {"history": torch.zeros(3, 1, 6)})),
-        "memory history: the original keeps (3, 1, 6), the bundle (batch, 3, 6): are layers and "
-        "rows exchanged?",
+        "memory history: the original keeps (3, 1, 6), the bundle (batch, 3, 6): are layers "
+        "and rows swapped?",
     ),
     "22 channels first": (
         lambda: (camera(Camera("as it is"), 3, 12, 12), camera(Camera())),
-        "pixels: the original takes (batch, 12, 12, 3), the bundle (batch, 3, 12, 12): the axes "
-        "are exchanged (HWC and CHW?)",
+        "pixels: the original takes (batch, 12, 12, 3), the bundle (batch, 3, 12, 12): the "
+        "axes are swapped (HWC and CHW?)",
     ),
     "23 double": (
         lambda: (plain(Actor()), plain(Actor().double(), example={"obs": obs().double()})),
-        "obs: the original takes float64, the bundle float32: values are truncated",
+        "obs: the original takes float64, the bundle float32: values would be cast",
     ),
 }  # fmt: skip
 

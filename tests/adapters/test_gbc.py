@@ -174,7 +174,7 @@ def test_an_object_without_actor_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_size_that_cannot_be_read_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="size of the observation cannot be read off Tanh"):
+    with pytest.raises(UsageError, match="size of the observation cannot be read from Tanh"):
         rw.export_policy_as_onnx(ActorCritic(nn.Tanh()), tmp_path)
     path = rw.export_policy_as_onnx(
         ActorCritic(nn.Tanh()), tmp_path, example={"obs": torch.zeros(1, 5)}

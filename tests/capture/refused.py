@@ -104,6 +104,17 @@ class NumpyRandom(Base):
         return self.net(obs) + np.random.randn()
 
 
+_CALLS = [0.0]
+
+
+class GlobalCounter(Base):
+    """State where no attribute leads to."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        _CALLS[0] += 1.0
+        return self.net(obs) + _CALLS[0]
+
+
 class OwnGenerator(Base):
     def __init__(self) -> None:
         super().__init__()

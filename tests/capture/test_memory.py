@@ -28,8 +28,8 @@ def used() -> refused.HiddenAttribute:
 REFUSED: dict[str, tuple[Any, Any, str]] = {
     "no argument": (
         refused.Recurrent, {"hh": H},
-        "[RW001] Recurrent: memory 'hh' is no argument of forward(obs, h)"
-        "\n  → name a forward argument, or an attribute: memory={'hh': 'hidden'}",
+        "[RW001] Recurrent: memory 'hh' is not an argument of forward(obs, h)\n  → name an "
+        "argument of forward, or the attribute that holds the state: memory={'hh': 'hidden'}",
     ),
     "no attribute": (
         refused.HiddenAttribute, {"h": "hiden"},
@@ -42,13 +42,13 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     ),
     "not returned": (
         refused.Forgets, {"h": H},
-        "[RW100] memory: forward returns 1 values; expected outputs and then 1 memory values"
-        "\n  → return actions, h",
+        "[RW100] memory: forward returns 1 values, expected the outputs and then 1 memory "
+        "values\n  → end forward with: return actions, h",
     ),
     "not in the mapping": (
         refused.ForgetsInMapping, {"h": H},
-        "[RW100] memory: forward returns no 'h'"
-        "\n  → return the next memory under the name of its argument",
+        "[RW100] memory: forward does not return the memory 'h'\n  → return its next value "
+        "under that name: {'actions': …, 'h': …}",
     ),
     "a number": (
         refused.HiddenCounter, {"n": "calls"},
@@ -57,13 +57,13 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     ),
     "no batch axis": (
         refused.HiddenBuffer, {"trace": "trace"},
-        "[RW110] memory: no axis of the memory is the batch: trace (4,)"
-        "\n  → reset the module first, and give the memory one row for each row of the example",
+        "[RW110] memory: no axis of the memory follows the batch: trace (4,)\n  → reset the "
+        "module first, and give the memory one row for each row of the example",
     ),
     "leftovers": (
         used, {"h": "hidden"},
-        "[RW114] hidden: the attribute holds values: is this where an episode starts?"
-        "\n  → reset it before the export, or say so: "
+        "[RW114] hidden: the attribute holds values that are not zero: every episode would "
+        "start from them\n  → reset the module before the export, or keep them on purpose: "
         "memory={'h': rw.Attribute('hidden', initial='current')}",
     ),
 }  # fmt: skip
@@ -78,13 +78,13 @@ def test_memory_that_does_not_fit_is_refused(refuse: Refuse, name: str) -> None:
 def test_rows_that_start_differently_are_named(refuse: Refuse) -> None:
     memory = {"h": torch.tensor([[0.0] * 4, [1.0] * 4])}
     (finding,) = refuse(refused.Recurrent(), example={"obs": torch.zeros(2, 4)}, memory=memory)
-    assert finding.what == "the rows of the initial value differ"
+    assert finding.what == "the rows of the initial value differ, and every row must start the same"
 
 
 def test_initial_value_that_is_not_finite_is_named(refuse: Refuse) -> None:
     (finding,) = refuse(refused.Recurrent(), example=OBS, memory={"h": torch.full((1, 4), np.nan)})
     assert finding.code == "RW024"
-    assert finding.what == "the initial value is not finite"
+    assert finding.what == "the initial value of the memory is NaN or infinite"
 
 
 def test_memory_that_is_an_example_as_well_is_named(refuse: Refuse) -> None:

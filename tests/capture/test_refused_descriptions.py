@@ -19,38 +19,42 @@ TWO = {"obs": torch.zeros(1, 4), "goal": torch.zeros(1, 4)}
 STATISTICS = rw.EpsInsideRoot(mean=[0.0] * 4, var=[1.0] * 4, eps=1e-8)
 
 EXAMPLES = {
-    "empty": ({}, "[RW001] the example is empty\n  → example={'obs': obs}"),
+    "empty": ({}, "[RW001] the example is empty\n  → pass example={'obs': obs}"),
     "scalar": (
         {"obs": torch.zeros(())},
         "[RW001] obs: the example has no batch axis\n  → pass obs[None]",
     ),
     "none": (
         {"obs": None},
-        "[RW001] example 'obs': expected a tensor or an array, got NoneType"
-        "\n  → torch.as_tensor(value), with the batch axis first",
+        "[RW001] example 'obs': expected a tensor or an array, got NoneType\n  → pass "
+        "torch.as_tensor(value), batch axis first",
     ),
     "list": (
         {"obs": [1.0, 2.0]},
-        "[RW001] example 'obs.0': expected a tensor or an array, got float"
-        "\n  → torch.as_tensor(value), with the batch axis first",
+        "[RW001] example 'obs.0': expected a tensor or an array, got float\n  → pass "
+        "torch.as_tensor(value), batch axis first",
     ),
 }
 
 OUTPUTS: dict[str, tuple[Any, ...]] = {
     "unnamed": (
         refused.Pair, None,
-        "[RW001] Pair: forward returns 2 tensors without names"
-        "\n  → name them: outputs=('actions', …); None leaves one out",
+        "[RW001] Pair: forward returns 2 tensors without names\n  → name them: "
+        "outputs=('actions', …), with None for one to leave out",
     ),
     "too few": (
         refused.Pair, ("actions",),
-        "[RW001] Pair: outputs names 1 tensors, forward returns 2"
-        "\n  → one name for each tensor; None leaves one out",
+        "[RW001] Pair: outputs names 1 tensors, forward returns 2\n  → give one name for each "
+        "tensor, and None for one to leave out",
     ),
-    "twice": (refused.Pair, ("a", "a"), "[RW001] Pair: two outputs are called 'a'"),
+    "twice": (
+        refused.Pair,
+        ("a", "a"),
+        "[RW001] Pair: two outputs are called 'a'\n  → give each its own name: outputs=(…)",
+    ),
     "all left out": (
         refused.Pair, (None, None),
-        "[RW001] every output is left out\n  → name at least one in outputs=",
+        "[RW001] outputs= leaves every output out\n  → name at least one",
     ),
     "no tensor": (
         refused.Distribution, None,
@@ -58,7 +62,8 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
         + refused.line(
             refused.Distribution, "return torch.distributions.Normal(self.net(obs), 1.0)"
         )
-        + ": forward returns a Normal, expected tensors\n  → return its mean: distribution.mean",
+        + ": forward returns a Normal, expected tensors\n  → return a tensor of it, such as "
+          "distribution.mean",
     ),
     "name of an input": (
         refused.SameName, None,
@@ -70,64 +75,64 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
 DESCRIPTIONS: dict[str, tuple[type[nn.Module], dict[str, Any], str]] = {
     "one normaliser for two inputs": (
         refused.TwoInputs, {"example": TWO, "normalizer": STATISTICS},
-        "[RW001] one normaliser for 2 inputs: obs, goal"
-        "\n  → say which it belongs to: normalizer={'obs': …}",
+        "[RW001] one normaliser, and 2 float inputs: obs, goal\n  → say whose it is: "
+        "normalizer={'obs': …}",
     ),
     "normaliser for no input": (
         refused.TwoInputs, {"example": TWO, "normalizer": {"gool": STATISTICS}},
-        "[RW001] normalizer for 'gool', which is no input\n  → inputs: obs, goal",
+        "[RW001] normalizer= names 'gool', which is not an input\n  → inputs: obs, goal",
     ),
     "about an unknown port": (
         refused.Base, {"about": {"ob": rw.About(unit="m")}},
-        "[RW001] about names 'ob', which is no port\n  → obs, actions",
+        "[RW001] about: there is no port 'ob'\n  → ports: obs, actions",
     ),
     "dynamic unknown port": (
         refused.Base, {"dynamic": {"ob": {1: "length"}}},
-        "[RW001] dynamic names 'ob', which is no port\n  → obs, actions",
+        "[RW001] dynamic: there is no port 'ob'\n  → ports: obs, actions",
     ),
     "dynamic axis too far": (
         refused.Base, {"dynamic": {"obs": {5: "length"}}},
-        "[RW001] dynamic 'obs': axis 5 of a value of 2 axes cannot vary"
-        "\n  → axes are counted from 0; axis 0 is the batch",
+        "[RW001] dynamic 'obs': axis 5 cannot be dynamic: the example has 2 axes\n  → axes are "
+        "counted from 0, and axis 0 is the batch, which is dynamic by itself",
     ),
     "dynamic batch axis": (
         refused.Base, {"dynamic": {"obs": {0: "length"}}},
-        "[RW001] dynamic 'obs': axis 0 of a value of 2 axes cannot vary"
-        "\n  → axes are counted from 0; axis 0 is the batch",
+        "[RW001] dynamic 'obs': axis 0 cannot be dynamic: the example has 2 axes\n  → axes are "
+        "counted from 0, and axis 0 is the batch, which is dynamic by itself",
     ),
     "dynamic name": (
         refused.Base, {"example": {"obs": torch.zeros(1, 3, 4)}, "dynamic": {"obs": {1: "a b"}}},
-        "[RW001] dynamic 'obs': 'a b' is no name for a size"
-        "\n  → use a plain word such as 'length'",
+        "[RW001] dynamic 'obs': 'a b' cannot name a dynamic axis\n  → use a word such as "
+        "'length'; 'batch' is taken",
     ),
     "table": (
         refused.Base, {"action": rw.Argmax(table=("left", "right"))},
         "[RW030] action: a table of 2 actions for 4 action elements"
-        "\n  → one number for each element, or one for all",
+        "\n  → pass one number for each element, or one for all",
     ),
     "sizes": (
         refused.Base, {"action": rw.MultiDiscrete(sizes=(2, 3))},
         "[RW030] action: groups of (2, 3) for 4 action elements"
-        "\n  → one number for each element, or one for all",
+        "\n  → pass one number for each element, or one for all",
     ),
     "bounds": (
         refused.Base, {"action": rw.ScaleToBounds(low=(0, 0, 0), high=(1, 1, 1))},
         "[RW030] action: constants of shape (3,) for 4 action elements"
-        "\n  → one number for each element, or one for all",
+        "\n  → pass one number for each element, or one for all",
     ),
     "clip": (
         refused.Base, {"action": rw.Clip(low=(0,) * 5, high=1)},
         "[RW030] action: constants of shape (5,) for 4 action elements"
-        "\n  → one number for each element, or one for all",
+        "\n  → pass one number for each element, or one for all",
     ),
     "statistics": (
         refused.Base, {"normalizer": rw.EpsOutsideRoot(mean=[0] * 3, std=[1] * 3, eps=1e-8)},
-        "[RW030] normalizer: statistics of shape (3,) for an input of (1, 4)"
-        "\n  → one mean and one spread for each element of a row",
+        "[RW030] normalizer: the statistics have shape (3,), the input (1, 4)\n  → pass one "
+        "mean and one std (or var) for each element of a row",
     ),
     "limits": (
         refused.Base, {"about": {"obs": rw.About(low=(0, 0, 0))}},
-        "[RW023] obs: the low limit has shape (3,) for a row of (4,)",
+        "[RW023] obs: the low limit has shape (3,), a row has (4,)",
     ),
     "period": (
         refused.Base, {"period_s": 0.0},
@@ -144,7 +149,7 @@ def test_example_that_is_none_is_refused(refuse: Refuse, name: str) -> None:
 
 def test_row_without_a_batch_axis_is_answered_with_the_axis(refuse: Refuse) -> None:
     (finding,) = refuse(refused.Base(), example={"obs": torch.zeros(4)})
-    assert "batch axis" in f"{finding.what} {finding.hint}"
+    assert "first axis of the example must be the batch" in f"{finding.what} {finding.hint}"
 
 
 @pytest.mark.parametrize("example", [{"obs": torch.zeros(0, 4)}, {0: torch.zeros(1, 4)}])
@@ -157,8 +162,8 @@ def test_export_without_an_example_asks_for_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         rw.export(refused.Base(), tmp_path / "bundle")
     assert str(caught.value) == (
-        "[RW001] an export needs an example of every input"
-        "\n  → example={'obs': torch.zeros(1, 48)}, batch axis first"
+        "[RW001] the example is missing: an export needs a value for every input\n  → pass "
+        "example={'obs': torch.zeros(1, 48)}, batch axis first"
     )
 
 
@@ -169,7 +174,7 @@ def test_missing_input_of_forward_is_named(refuse: Refuse) -> None:
 
 
 def test_source_and_keywords_do_not_mix(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a Source already says this"):
+    with pytest.raises(UsageError, match="given twice, in the Source and beside it"):
         rw.export(rw.Source(refused.Base(), example=OBS), tmp_path / "bundle", example=OBS)
 
 
@@ -183,7 +188,7 @@ def test_every_output_without_a_batch_is_reported(refuse: Refuse) -> None:
     findings = refuse(refused.WithoutBatch(), example=OBS)
     assert [(each.code, each.where) for each in findings] == [("RW113", "scale"), ("RW113", "mean")]
     assert findings[0].what == (
-        "shape (4,) does not follow the batch: its rows are mixed or constant"
+        "shape (4,) stays the same for every batch: it mixes rows, or is constant"
     )
 
 
@@ -193,7 +198,7 @@ def test_bfloat16_cannot_cross_a_port(refuse: Refuse) -> None:
     assert [(each.code, each.where) for each in findings] == [
         ("RW022", "obs"), ("RW022", "actions"),
     ]  # fmt: skip
-    assert findings[0].what == "dtype bfloat16 cannot cross a port"
+    assert findings[0].what == "a port cannot have dtype bfloat16"
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse
     findings = refuse(refused.EveryTenth(), example=OBS)
     line = refused.line(refused.EveryTenth, "self.calls += 1")
     assert [(each.code, each.where) for each in findings] == [
-        ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "live"),
+        ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "fresh steps"),
     ]  # fmt: skip
     assert all(" at step 9: expected " in each.what for each in findings[1:])
 
@@ -76,12 +77,23 @@ def test_random_outputs_are_refused_at_their_line(
     )
 
 
+def test_state_outside_of_the_module_is_shown_by_its_values(refuse: Refuse) -> None:
+    (finding,) = refuse(refused.GlobalCounter(), example=OBS)
+    assert (finding.code, finding.where) == ("RW112", "GlobalCounter")
+    match = re.match(
+        r"two calls with the same inputs gave (\S+) and (\S+) for actions\[\d\]\[\d\]", finding.what
+    )
+    assert match is not None
+    assert float(match[2]) - float(match[1]) == pytest.approx(1.0, abs=1e-4)
+    assert finding.hint.startswith("look for what else forward reads: a global, ")
+
+
 def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) -> None:
     module = refused.OwnGenerator()
     before = module.rng.get_state()[1:3]
     (finding,) = refuse(module, example=OBS)
     assert finding.code == "RW112"
-    assert "draw no random numbers" in finding.hint
+    assert "Draw no random numbers" in finding.hint
     assert [str(each) for each in module.rng.get_state()[1:3]] == [str(each) for each in before]
 
 
@@ -104,7 +116,7 @@ def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) ->
             refused.ThroughNumpy,
             "return torch.from_numpy(np.tanh(self.net(obs).detach().numpy()))",
             "the code leaves PyTorch for NumPy; a graph would freeze what comes back",
-            "torch.tanh for np.tanh, and no .numpy() or from_numpy()",
+            "use torch.tanh instead of np.tanh, without .numpy() or from_numpy()",
         ),
     ],
 )
@@ -119,7 +131,7 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
 def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
     finding, cause, *_ = refuse(refused.MixesRows(), example=OBS)
     assert (finding.code, finding.where) == ("RW300", "batch")
-    assert "a row gives the same alone and in batches" in finding.hint
+    assert finding.hint == "RW320 names the likely cause"
     assert cause.what == "rows of a batch influence each other"
 
 
@@ -154,14 +166,14 @@ def test_fixed_number_of_rows_is_refused_at_its_line(
     assert finding.what.startswith(
         f"forward runs on the example, but with {other} rows it raised RuntimeError: "
     )
-    assert finding.hint.endswith("or fix the size on purpose: Source(…, batch=1)")
+    assert finding.hint.endswith("or export for one batch size: rw.export(…, batch=1)")
 
 
 def test_branch_on_the_number_of_rows_is_refused(refuse: Refuse) -> None:
     (finding,) = refuse(refused.SizeBranch(), example=OBS)
     where = refused.line(refused.SizeBranch, "if obs.shape[0] == 3:")
     assert (finding.code, finding.where) == ("RW101", where)
-    assert finding.what.startswith("the module treats some sizes of 'batch' differently: 3 <= ")
+    assert finding.what.startswith("the code does something else for some sizes of 'batch': 3 <= ")
 
 
 @pytest.mark.parametrize("kind", [refused.FixedRow, refused.SizeBranch])

@@ -125,9 +125,9 @@ def test_graph_of_torch_export_is_its_code_and_needs_trust(call: Call) -> None:
 def test_graph_that_cannot_be_shown_is_explained(call: Call) -> None:
     lone = call("inspect", "both/policy.pt2", "--graph")
     assert lone.code == 2
-    assert "--graph of a .pt2 needs the folder" in lone.err
+    assert "pass the folder that the file is in" in lone.err
     other = call("inspect", "both", "--graph", "--target", "aoti")
-    assert "there is no aoti target here, only onnx, torch_export" in other.err
+    assert "the bundle has no aoti target, only onnx, torch_export" in other.err
 
 
 def test_bench_measures_several_engines_in_turns(call: Call) -> None:

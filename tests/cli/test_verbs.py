@@ -76,7 +76,7 @@ def test_verify_alone_says_that_the_live_module_was_not_part_of_it(workshop: Pat
     result = roadworthy("verify", "cartpole", cwd=workshop)
     assert result.code == 0
     assert "Certificate passed" in result.out
-    assert "the live module was not part of it" in result.out
+    assert "compared with the recorded steps only" in result.out
 
 
 def test_verify_against_the_module_adds_the_live_check(workshop: Path) -> None:
@@ -86,7 +86,7 @@ def test_verify_against_the_module_adds_the_live_check(workshop: Path) -> None:
         "replay",
         "batch",
         "reset",
-        "live",
+        "fresh steps",
         "logits",
     ]
     assert data["passed"] is True
@@ -101,7 +101,8 @@ def test_verify_against_another_module_fails_with_port_and_step(workshop: Path) 
     result = roadworthy("verify", "cartpole", "--against", "other.py:actor", cwd=workshop)
     assert result.code == 1
     assert "Certificate FAILED" in result.out
-    assert "live: actions[" in result.out
+    assert "RW300 fresh steps: actions[" in result.out
+    assert "→ RW320 names the likely cause" in result.out
 
 
 @pytest.mark.parametrize("verb", ["verify", "inspect", "bench", "run"])
@@ -157,7 +158,7 @@ def test_verify_plays_in_closed_loop(workshop: Path) -> None:
     words = ["verify", "cartpole", "--against", "my_policy.py:cartpole", "--env", "CartPole-v1"]
     result = roadworthy(*words, "--episodes", "3", cwd=workshop)
     assert result.code == 0, result.err
-    assert "3 episodes that the artifact drives are the same, step by step" in " ".join(
+    assert "3 episodes that the artifact drives are those of the original" in " ".join(
         result.out.split()
     )
 
@@ -237,7 +238,7 @@ def test_run_asks_for_argmax_where_the_policy_gives_logits(workshop: Path) -> No
     roadworthy("export", "my_policy.py:actor", "--input", "obs=4", "-o", "logits", cwd=workshop)
     result = roadworthy("run", "logits", "--env", "CartPole-v1", cwd=workshop, columns=300)
     assert result.code == 2
-    assert "export with action=rw.Argmax(), so that the policy chooses" in result.err
+    assert "export with action=rw.Argmax()" in result.err
 
 
 def test_bench_measures_step_and_plain_session_side_by_side(workshop: Path) -> None:

@@ -70,6 +70,6 @@ def test_temporary_folder_with_a_space_is_refused(
     with pytest.raises(ExportError) as caught:
         rw.export(chooser(), tmp_path / "chooser", targets=["aoti"])
     assert str(caught.value) == (
-        f"[RW130] {tmp_path / 'my files'}: AOTInductor compiles in the temporary folder, and takes "
-        "its name apart at the space\n  → set TMPDIR to a folder without one"
+        f"[RW130] {tmp_path / 'my files'}: AOTInductor cannot compile in a temporary folder with "
+        "a space in its path\n  → set TMPDIR to a folder without a space in its path"
     )

@@ -16,6 +16,7 @@ from roadworthy.spec.samples import draw
 from tests.conftest import Exported
 from tests.contract.eager import START, Eager
 from tests.policies import CASES, MEAN, VAR
+from tests.tiers import representative
 
 ExportOnce = Callable[..., Exported]
 STEPS = 1000
@@ -63,8 +64,10 @@ def test_thousand_recurrent_steps_stay_within_1e_5(
 
 @torch.no_grad()
 def test_normaliser_uses_the_formula_of_stable_baselines(export_once: ExportOnce) -> None:
-    obs = 20 * normal(64, 6)
+    # Around the clip: what is clipped alone would not tell where epsilon went.
+    obs = (torch.from_numpy(MEAN) + 8 * normal(64, 6) * torch.from_numpy(VAR).sqrt()).float()
     scaled = (obs.double().numpy() - MEAN) / np.sqrt(VAR + 1e-8)
+    assert 0 < (np.abs(scaled) > 10.0).mean() < 0.5
     clipped = torch.from_numpy(np.clip(scaled, -10.0, 10.0)).float()
     got = rw.load(export_once("normalized_sb3").folder).act(obs.numpy())
     expected = module_of("normalized_sb3")(clipped).numpy()
@@ -149,7 +152,7 @@ def test_reset_policy_is_a_fresh_one_bit_for_bit(exported: Exported) -> None:
 
 def test_bundle_verifies_alone_with_any_seed(exported: Exported) -> None:
     certificate = rw.verify(exported.folder, seed=17).raise_if_failed()
-    assert "live" not in [check.name for check in certificate.checks]
+    assert "fresh steps" not in [check.name for check in certificate.checks]
     assert certificate.steps > 256
 
 
@@ -157,7 +160,7 @@ def test_bundle_verifies_against_an_equal_module(exported: Exported) -> None:
     source = exported.case.make()
     own = source.normalizer if isinstance(source.normalizer, torch.nn.Module) else None
     certificate = rw.verify(exported.folder, against=source.module, normalizer=own, seed=3)
-    assert "live" in [check.name for check in certificate.raise_if_failed().checks]
+    assert "fresh steps" in [check.name for check in certificate.raise_if_failed().checks]
 
 
 def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None:
@@ -165,8 +168,8 @@ def test_normaliser_module_must_be_passed_again(export_once: ExportOnce) -> None
     with pytest.raises(rw.RoadworthyError) as caught:
         rw.verify(folder, against=module_of("normalized_by_module"))
     assert str(caught.value) == (
-        "[RW001] the bundle was exported with a normaliser module for 'obs'"
-        "\n  → pass it again: verify(…, normalizer={'obs': module})"
+        "[RW001] the bundle was exported with a normaliser module for 'obs'\n  → pass it "
+        "again: rw.verify(…, normalizer={'obs': module})"
     )
 
 
@@ -194,14 +197,17 @@ def test_one_other_weight_fails_with_port_and_step(
         with torch.no_grad():
             module.mean.weight[0, 0] += 1e-2
     certificate = rw.verify(exported.folder, against=module)
-    assert [check.name for check in certificate.checks if not check.passed] == ["live"]
-    pattern = rf"\[RW300\] live: {port}\[\d\]\[\d\] at step \d+: expected \S+, got \S+ \(off by "
+    assert [check.name for check in certificate.checks if not check.passed] == ["fresh steps"]
+    pattern = (
+        rf"\[RW300\] fresh steps: {port}\[\d\]\[\d\] at step \d+: "
+        r"expected \S+, got \S+ \(off by "
+    )
     with pytest.raises(CertificateFailed, match=pattern):
         certificate.raise_if_failed()
 
 
 @pytest.mark.parametrize("opset", [18, 23])
-@pytest.mark.parametrize("name", ["lstm", "transformer"])
+@pytest.mark.parametrize("name", representative(["lstm", "transformer"], ["lstm"]))
 def test_oldest_and_newest_opset_pass_their_checks(tmp_path: Path, name: str, opset: int) -> None:
     options = rw.ExportOptions(opset=opset)
     bundle = rw.export(CASES[name].make(), tmp_path / name, options=options)

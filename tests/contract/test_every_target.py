@@ -24,7 +24,7 @@ from tests.contract.conftest import chooser
 pytestmark = pytest.mark.xdist_group("every_target")
 EVERY = pytest.mark.parametrize("target", targets.names())
 ONE_FILE = [row.name for row in TARGETS.values() if len(row.files) == 1]
-CHECKS = {"replay", "batch", "reset", "live"}
+CHECKS = {"replay", "batch", "reset", "fresh steps"}
 
 
 def load(bundle: rw.Bundle, target: str) -> rw.Policy:
@@ -99,7 +99,7 @@ def test_code_needs_trust_and_data_does_not(whole: rw.Bundle, target: str) -> No
         rw.load(whole.folder, engine=target)
     assert str(caught.value) == (
         f"[RW211] {row.files[0]}: the file is code: {row.code}"
-        "\n  → trust=True (--trust), only for files that you made or whose origin you know"
+        "\n  → pass trust=True (--trust), only for files that you made or whose origin you know"
     )
 
 
@@ -124,6 +124,7 @@ def test_device_and_threads_that_cannot_be_are_refused(whole: rw.Bundle, target:
             rw.load(path, engine=target, threads=0, trust=True)
 
 
+@pytest.mark.slow
 @EVERY
 def test_environment_of_two_rates_is_certified_in_it(two_rates: rw.Bundle, target: str) -> None:
     certificate = rw.Certificate.from_bytes(two_rates.files["certificate.json"])

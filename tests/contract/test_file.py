@@ -69,7 +69,7 @@ def test_certificate_passed_every_check(exported: Exported) -> None:
     action = exported.bundle.signature.action
     logits = ["logits"] if action is not None and action.kind != "continuous" else []
     names = [check.name for check in certificate.checks]
-    assert names == ["replay", *batch, "reset", "live", *logits]
+    assert names == ["replay", *batch, "reset", "fresh steps", *logits]
     assert exported.bundle.manifest["waivers"] == []
 
 

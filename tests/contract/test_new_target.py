@@ -61,7 +61,7 @@ def test_every_file_is_listed_in_order_and_covered_by_the_sums(bundle: rw.Bundle
 def test_it_is_certified_like_the_others(bundle: rw.Bundle) -> None:
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     titles = [check.title for check in certificate.checks if check.target == "plain"]
-    assert titles == ["plain replay", "plain batch", "plain reset", "plain live"]
+    assert titles == ["plain replay", "plain batch", "plain reset", "plain fresh steps"]
     again = rw.verify(bundle.folder, against=module()).raise_if_failed()
     assert {check.target for check in again.checks} == {"onnx", "plain"}
 

@@ -13,6 +13,7 @@ import pytest
 import roadworthy as rw
 from tests.conftest import Exported
 from tests.policies import CASES
+from tests.tiers import representative
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -23,10 +24,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "mlp", "normalized_sb3", "lstm", "keeps_hidden", "transformer_any_length", "cnn",
-        "masked_multi_discrete", "odd_names",
-    ],
+    representative(
+        [
+            "mlp", "normalized_sb3", "lstm", "keeps_hidden", "transformer_any_length", "cnn",
+            "masked_multi_discrete", "odd_names",
+        ],
+        ["lstm", "keeps_hidden", "masked_multi_discrete", "odd_names"],
+    ),
 )  # fmt: skip
 def test_second_export_is_the_same_bytes(
     export_once: Callable[[str], Exported], tmp_path: Path, name: str

@@ -25,12 +25,13 @@ from roadworthy.verification.compare import Comparison
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
 from tests.policies import CASES
+from tests.tiers import REPRESENTATIVES, representative
 
 ExportOnce = Callable[..., Exported]
 NOT_RUN = "[RW213] torch_export: was not run: policy.pt2 is code\n  → trust=True (--trust) runs it"
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=representative(CASES, REPRESENTATIVES))
 def torch_exported(request: pytest.FixtureRequest, export_once: ExportOnce) -> Exported:
     """Every policy of the registry as torch.export alone, one after another."""
     return export_once(request.param, "torch_export")
@@ -41,9 +42,10 @@ def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exporte
     batch = [] if torch_exported.source.batch else ["batch"]
     assert certificate.passed
     assert [(c.target, c.name) for c in certificate.checks] == [
-        ("torch_export", name) for name in ("replay", *batch, "reset", "live")
+        ("torch_export", name) for name in ("replay", *batch, "reset", "fresh steps")
     ]
     assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
+    assert torch_exported.changed == []
 
 
 def test_torch_export_names_no_place_on_this_machine(torch_exported: Exported) -> None:
@@ -80,8 +82,9 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     assert bundle.targets == {"onnx": ("policy.onnx",), "torch_export": ("policy.pt2",)}
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert [check.title for check in certificate.checks] == [
-        "replay", "batch", "reset", "live", "logits",
-        "torch_export replay", "torch_export batch", "torch_export reset", "torch_export live",
+        "replay", "batch", "reset", "fresh steps", "logits",
+        "torch_export replay", "torch_export batch", "torch_export reset",
+        "torch_export fresh steps",
     ]  # fmt: skip
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
     stages = ("writing ONNX", "writing torch.export", "torch_export: comparing resets")
@@ -107,13 +110,16 @@ def test_verify_of_untrusted_targets_alone_has_checked_nothing(export_once: Expo
     assert not certificate.passed
     with pytest.raises(rw.RoadworthyError) as caught:
         certificate.raise_if_failed()
-    assert str(caught.value) == f"[RW300] nothing was checked\n{NOT_RUN}"
+    assert str(caught.value) == (
+        "[RW300] nothing was checked: every target was left out\n  → RW213 says why each was left "
+        f"out; verify(…, trust=True) runs those that are code\n{NOT_RUN}"
+    )
 
 
 def test_failed_target_is_named(export_once: ExportOnce) -> None:
     folder = export_once("mlp", "torch_export").folder
     failed = rw.verify(folder, against=nn.Linear(6, 3), trust=True)
-    with pytest.raises(rw.RoadworthyError, match=r"\[RW300\] torch_export live: actions"):
+    with pytest.raises(rw.RoadworthyError, match=r"\[RW300\] torch_export fresh steps: actions"):
         failed.raise_if_failed()
 
 
@@ -146,7 +152,7 @@ def test_environment_of_two_rates_does_in_torch_export_what_it_does_in_onnx(
     [
         (["onx"], "[RW001] there is no target 'onx'\n  → did you mean 'onnx'?"),
         ("torch_exprt", "there is no target 'torch_exprt'\n  → did you mean 'torch_export'?"),
-        ([], "[RW001] no target\n  → targets=['onnx']"),
+        ([], "[RW001] targets is empty\n  → targets=['onnx']"),
     ],
 )
 def test_unknown_targets_are_refused(targets: list[str], text: str, tmp_path: Path) -> None:
@@ -176,8 +182,8 @@ def test_graph_of_one_batch_size_is_refused_with_both_shapes() -> None:
     with pytest.raises(BatchSpecialised) as caught:
         fitting(program(fixed))
     assert [str(each).splitlines()[0] for each in caught.value.findings] == [
-        "[RW101] obs: the graph was specialised: expected ('batch', 6), got ('2', '6')",
-        "[RW101] actions: the graph was specialised: expected ('batch', 3), got ('2', '3')",
+        "[RW101] obs: the graph works for one size only: expected ('batch', 6), got ('2', '6')",
+        "[RW101] actions: the graph works for one size only: expected ('batch', 3), got ('2', '3')",
     ]
 
 
@@ -197,8 +203,8 @@ def test_graph_that_would_change_its_constants_is_refused() -> None:
     with pytest.raises(ExportError) as caught:
         fitting(program(counting))
     assert str(caught.value) == (
-        "[RW100] the graph writes to count, which no step would find again"
-        "\n  → declare what persists: memory={…}"
+        "[RW100] forward writes to count, and the next step would not see it\n  → declare it "
+        "as memory: memory={'hidden': 'attribute'} (roadworthy explain RW112)"
     )
 
 

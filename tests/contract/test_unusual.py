@@ -139,7 +139,7 @@ def test_fixed_rows_reset_together(tmp_path: Path) -> None:
     rw.export(source, tmp_path / "bundle")
     policy = rw.load(tmp_path / "bundle")
     policy.act(np.ones((2, 4), np.float32))
-    with pytest.raises(rw.RoadworthyError, match="a policy of 2 fixed rows changes them together"):
+    with pytest.raises(rw.RoadworthyError, match="the policy has 2 fixed rows, which change"):
         policy.reset(np.array([True, False]))
     policy.reset(np.array([True, True]))
     assert not policy.memory["h"].any()

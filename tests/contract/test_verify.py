@@ -29,12 +29,12 @@ def test_module_of_another_width_is_refused(export_once: ExportOnce) -> None:
 
 def test_module_with_another_number_of_actions_fails(export_once: ExportOnce) -> None:
     text = verdict(export_once("mlp").folder, nn.Linear(6, 2))
-    assert text.startswith("[RW300] live: actions.shape[1] at step 0: expected 2, got 3")
+    assert text.startswith("[RW300] fresh steps: actions.shape[1] at step 0: expected 2, got 3")
 
 
 def test_module_without_the_memory_is_refused(export_once: ExportOnce) -> None:
     text = verdict(export_once("lstm").folder, CASES["mlp"].make().module)
-    assert text.startswith("[RW001] Mlp: memory 'h' is no argument of forward(obs)")
+    assert text.startswith("[RW001] Mlp: memory 'h' is not an argument of forward(obs)")
 
 
 @pytest.mark.parametrize(("name", "other"), [("dict_outputs", "mlp"), ("mlp", "dict_outputs")])
@@ -46,8 +46,10 @@ def test_module_with_other_outputs_is_refused(
 
 
 def test_what_is_no_module_is_refused(export_once: ExportOnce) -> None:
-    text = verdict(export_once("mlp").folder, "actor")
-    assert text.startswith("[RW001] expected a torch.nn.Module, got str")
+    assert verdict(export_once("mlp").folder, 3).startswith(
+        "[RW001] expected a torch.nn.Module, got int"
+    )
+    assert verdict(export_once("mlp").folder, "actor").startswith("[RW001] actor does not exist")
 
 
 def test_seed_changes_what_is_drawn_and_is_recorded(export_once: ExportOnce) -> None:

@@ -110,7 +110,7 @@ def test_doctor_without_an_input_reads_and_proposes_one(call: Call, policies: st
 def test_doctor_refuses_to_describe_a_source_twice(call: Call, policies: str) -> None:
     code, out, _ = call("doctor", f"{policies}:source", "--input", "obs=4")
     assert code == 1
-    assert "a Source already says this" in out
+    assert "given twice, in the Source and beside it" in out
 
 
 FIXABLE = """

@@ -59,9 +59,9 @@ def test_a_forgotten_normaliser_is_an_error_with_the_line_that_passes_it() -> No
     assert finding == rw.Finding(
         code="RW162",
         where="ActorCritic.obs_normalizer",
-        what="holds statistics of observations, and the outputs do not depend on them",
-        hint="normalizer=actorcritic.obs_normalizer, or normalizer=torch.nn.Identity() if the "
-        "policy was trained without",
+        what="holds observation statistics, and the outputs do not depend on them",
+        hint="pass normalizer=actorcritic.obs_normalizer, or normalizer=torch.nn.Identity() if "
+        "the policy was trained without it",
     )
 
 
@@ -92,7 +92,7 @@ def test_statistics_beside_the_policy_of_a_runner_are_found() -> None:
     (finding,) = diagnosis.errors
     assert (finding.code, finding.where) == ("RW162", "Runner.obs_rms")
     assert finding.hint.startswith(
-        "normalizer=rw.EpsInsideRoot(mean=runner.obs_rms.mean, var=runner.obs_rms.var, eps=…)"
+        "pass normalizer=rw.EpsInsideRoot(mean=runner.obs_rms.mean, var=runner.obs_rms.var, eps=…)"
     )
     assert ("note", "RW169", "Runner") in found(diagnosis)
 
@@ -132,20 +132,22 @@ def test_state_that_shows_late_is_told_even_when_the_trial_passed() -> None:
     where = f"EveryThousandth.calls at {line(patients.EveryThousandth, 'self.calls += 1')}"
     assert diagnosis.exported
     assert found(diagnosis) == [("note", "RW112", where)]
-    assert diagnosis.findings[0].what.endswith("that were compared no output depended on it")
+    assert diagnosis.findings[0].what.endswith(
+        "no output depended on it in the steps that were compared"
+    )
 
 
 def test_actions_that_lack_their_squash_are_a_warning() -> None:
     (finding,) = rw.diagnose(patients.Unsquashed(), example=OBS).warnings
     assert (finding.code, finding.where) == ("RW172", "Unsquashed.squash_output")
-    assert finding.hint.startswith("action=rw.Tanh()")
+    assert finding.hint.startswith("add action=rw.Tanh()")
     assert rw.diagnose(patients.Unsquashed(), example=OBS, action=rw.Tanh()).findings == ()
 
 
 def test_a_target_network_in_the_place_of_the_actor_is_a_warning() -> None:
     diagnosis = rw.diagnose(patients.TargetActs(), example=OBS)
     assert [each.what for each in diagnosis.warnings] == [
-        "the outputs read 'actor_target' and nothing of 'actor'"
+        "the outputs come from 'actor_target', and 'actor' is not used"
     ]
 
 
@@ -205,9 +207,9 @@ def test_what_only_reads_like_a_mistake_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("module", "hint"),
     [
-        (Mlp(48, 12), "example={'obs': torch.zeros(1, 48)}"),
-        (nn.Sequential(nn.Conv2d(4, 8, 8)), "example={'obs': torch.zeros(1, 4, 84, 84)}"),
-        (nn.Bilinear(2, 3, 4), "example={'obs': …}, batch axis first"),
+        (Mlp(48, 12), "pass example={'obs': torch.zeros(1, 48)}"),
+        (nn.Sequential(nn.Conv2d(4, 8, 8)), "pass example={'obs': torch.zeros(1, 4, 84, 84)}"),
+        (nn.Bilinear(2, 3, 4), "pass example={'obs': …}, batch axis first"),
     ],
 )
 def test_an_example_is_proposed_from_the_first_layer(module: nn.Module, hint: str) -> None:

@@ -15,11 +15,12 @@ from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient
 from tests.policies import CASES
+from tests.tiers import REPRESENTATIVES, representative
 
 TRIED = ["normalized_by_module", "keeps_hidden", "squashed_gaussian"]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", representative(CASES, REPRESENTATIVES))
 def test_no_check_finds_more_than_a_note_in_a_good_policy(name: str) -> None:
     """Every check alone: stricter than `diagnose`, which drops what its trial disproves."""
     source = CASES[name].make()

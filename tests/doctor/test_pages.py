@@ -12,6 +12,7 @@ import pytest
 
 from roadworthy.doctor.pages import Page, codes, page, parsed
 from roadworthy.errors import RoadworthyError, UsageError
+from tests.tiers import by_framework
 
 # Nothing that a script does on one machine shows these on every machine.
 NO_SCRIPT = {"RW002", "RW125"}
@@ -33,7 +34,7 @@ def reported(script: str, folder: Path) -> set[str]:
     return set(re.findall(r"RW\d{3}", printed.getvalue()))
 
 
-@pytest.mark.parametrize("code", SHOWN)
+@pytest.mark.parametrize("code", by_framework(SHOWN, lambda code: page(code).markdown))
 def test_before_meets_the_finding_and_after_does_not(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

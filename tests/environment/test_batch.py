@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +12,21 @@ import torch
 
 import roadworthy as rw
 from tests.cli.conftest import roadworthy
+from tests.conftest import ExportedEnvironment
 from tests.environment.environments import ENVIRONMENTS
+
+Shared = Callable[[str], ExportedEnvironment]
+
+
+@pytest.fixture
+def shared(export_environment_once: Shared) -> Shared:
+    """An environment's bundle, written at the first call only."""
+    return export_environment_once
 
 
 @pytest.mark.parametrize("style", ["four_robots", "gru"])
-def test_four_robots_are_exported_for_any_number(style: str, tmp_path: Path) -> None:
-    env, actor = ENVIRONMENTS[style]()
-    bundle = rw.export_environment(env, actor, tmp_path / "bundle")
+def test_four_robots_are_exported_for_any_number(style: str, shared: Shared) -> None:
+    bundle = shared(style).bundle
     signature = bundle.signature
     assert signature.fixed_rows is None
     policy, alone = rw.load(bundle.folder), rw.load(bundle.folder)
@@ -32,13 +42,15 @@ def test_four_robots_are_exported_for_any_number(style: str, tmp_path: Path) -> 
             np.testing.assert_allclose(together[name][3:4], value, atol=1e-5)
 
 
-def test_rows_are_reset_one_by_one_only_when_all_decide(tmp_path: Path) -> None:
-    env, actor = ENVIRONMENTS["four_robots"]()
-    bundle = rw.export_environment(env, actor, tmp_path / "bundle")
+@pytest.mark.parametrize("style", ["four_robots"])
+def test_rows_are_reset_one_by_one_only_when_all_decide(style: str, shared: Shared) -> None:
+    bundle = shared(style).bundle
     policy = rw.load(bundle.folder)
     raw = {p.name: np.ones(p.sizes({"batch": 2}), p.dtype) for p in bundle.signature.inputs}
     policy.step(raw)
-    with pytest.raises(rw.RoadworthyError, match="the clock is the same for all rows"):
+    with pytest.raises(
+        rw.RoadworthyError, match="single rows can be reset only at a tick at which the policy acts"
+    ):
         policy.reset(np.array([True, False]))
     policy.step(raw)
     policy.reset(np.array([True, False]))
@@ -60,9 +72,11 @@ def test_rows_that_differ_in_a_constant_are_exported_as_they_are(tmp_path: Path)
     assert "env.torque_limit" in bundle.manifest["recipe"]["constants"]
 
 
-def test_the_command_line_takes_the_bundle_of_an_environment(tmp_path: Path) -> None:
-    env, actor = ENVIRONMENTS["pd_four_ticks"]()
-    rw.export_environment(env, actor, tmp_path / "robot")
+@pytest.mark.parametrize("style", ["pd_four_ticks"])
+def test_the_command_line_takes_the_bundle_of_an_environment(
+    style: str, shared: Shared, tmp_path: Path
+) -> None:
+    shutil.copytree(shared(style).bundle.folder, tmp_path / "robot")
     assert "If×1" in roadworthy("inspect", "robot", cwd=tmp_path).out
     assert roadworthy("verify", "robot", cwd=tmp_path).code == 0
     measured = roadworthy("bench", "robot", "--rounds", "1", "--json", cwd=tmp_path)

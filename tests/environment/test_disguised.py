@@ -46,6 +46,6 @@ def test_what_no_search_finds_the_living_environment_shows(
     with pytest.raises(CertificateFailed) as caught:
         export_environment(env, feedforward(env), tmp_path / "bundle")
     finding, *_ = caught.value.findings
-    assert finding.where == "life"
+    assert finding.where == "free run"
     assert finding.what.startswith("actions[0]")
     assert list(tmp_path.iterdir()) == []

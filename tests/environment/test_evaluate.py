@@ -23,14 +23,30 @@ def verdict(env: ExportableEnvironment, folder: Path, actor: torch.nn.Module) ->
     return passed
 
 
-def test_a_stale_actor_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def walking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of `PdFourTicks` with the actor that `feedforward` gives it: always the same one."""
+    folder = tmp_path_factory.mktemp("walking")
+    env = PdFourTicks()
+    export_environment_as_onnx(env, feedforward(env), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tutored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the tutorial's environment and actor, which are always the same."""
+    folder = tmp_path_factory.mktemp("tutored")
+    export_environment_as_onnx(*tutorial(), folder)
+    return folder
+
+
+def test_a_stale_actor_is_noticed(tutored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     env, actor = tutorial()
-    export_environment_as_onnx(env, actor, tmp_path)
-    assert verdict(env, tmp_path, actor)
+    assert verdict(env, tutored, actor)
     assert "first divergence" not in capsys.readouterr().out
     with torch.no_grad():
         actor._net[4].bias[1] += 0.5
-    assert not verdict(env, tmp_path, actor)
+    assert not verdict(env, tutored, actor)
     said = capsys.readouterr().out
     assert "first divergence: actions[0][1] at step 0, tick 0: environment " in said
     assert ", file " in said
@@ -38,17 +54,16 @@ def test_a_stale_actor_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_an_observation_that_differs_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tutored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env, actor = tutorial()
-    export_environment_as_onnx(env, actor, tmp_path)
 
     class Shifted(type(env.env)):
         def compute_obs(self) -> Tensor:
             return super().compute_obs() + torch.tensor([0.0] * 5 + [0.25] + [0.0] * 4)
 
     env.env.__class__ = Shifted
-    assert not verdict(env, tmp_path, actor)
+    assert not verdict(env, tutored, actor)
     assert "first divergence: obs[bar_1] at step 0, tick 0: environment " in capsys.readouterr().out
 
 
@@ -59,13 +74,12 @@ class StartsElsewhere(PdFourTicks):
 
 
 def test_a_memory_that_starts_elsewhere_is_noticed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    walking: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = PdFourTicks()
     actor = feedforward(env)
-    export_environment_as_onnx(env, actor, tmp_path)
-    assert verdict(env, tmp_path, actor)
-    assert not verdict(StartsElsewhere(), tmp_path, actor)
+    assert verdict(env, walking, actor)
+    assert not verdict(StartsElsewhere(), walking, actor)
     said = capsys.readouterr().out
     expected = "first divergence: memory.last.in[0][0] at step 0, tick 0: environment 0.9, file 0.3"
     assert expected in said
@@ -88,12 +102,11 @@ class OtherGain(PdFourTicks):
 
 
 def test_a_substep_that_differs_is_noticed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    walking: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = PdFourTicks()
     actor = feedforward(env)
-    export_environment_as_onnx(env, actor, tmp_path)
-    assert not verdict(OtherGain(), tmp_path, actor)
+    assert not verdict(OtherGain(), walking, actor)
     assert "first divergence: torque[0][0] at step 0, tick 2: " in capsys.readouterr().out
 
 
@@ -110,40 +123,36 @@ class FailsLate(PdFourTicks):
         return super().compute_observations() + (0.1 if self.steps == 11 else 0.0)
 
 
-def test_one_failing_step_fails_the_whole(tmp_path: Path) -> None:
+def test_one_failing_step_fails_the_whole(walking: Path) -> None:
     env = PdFourTicks()
     actor = feedforward(env)
-    export_environment_as_onnx(env, actor, tmp_path)
-    assert not verdict(FailsLate(), tmp_path, actor)
+    assert not verdict(FailsLate(), walking, actor)
 
 
-def test_a_file_whose_memory_is_not_that_of_the_environment_is_no_success(tmp_path: Path) -> None:
+def test_a_file_whose_memory_is_not_that_of_the_environment_is_no_success(walking: Path) -> None:
     env = PdFourTicks()
     actor = feedforward(env)
-    export_environment_as_onnx(env, actor, tmp_path)
     env.context_manager().add_component(Memory("extra", lambda: env.torque))
     with pytest.raises(UsageError, match="extra"):
-        verdict(env, tmp_path, actor)
+        verdict(env, walking, actor)
 
 
-def test_no_steps_are_no_success(tmp_path: Path) -> None:
+def test_no_steps_are_no_success(walking: Path) -> None:
     env = PdFourTicks()
     actor = feedforward(env)
-    export_environment_as_onnx(env, actor, tmp_path)
-    session = SessionWrapper(tmp_path, "policy.onnx", actor=actor)
+    session = SessionWrapper(walking, "policy.onnx", actor=actor)
     passed, _ = evaluate(env, env.context_manager(), session, num_steps=0, verbose=False)
     assert not passed
 
 
-def test_evaluate_says_what_it_needs(tmp_path: Path) -> None:
+def test_evaluate_says_what_it_needs(walking: Path) -> None:
     env = PdFourTicks()
     actor = feedforward(env)
-    export_environment_as_onnx(env, actor, tmp_path)
-    blind = SessionWrapper(tmp_path, "policy.onnx")
-    with pytest.raises(UsageError, match="no actor to compare with"):
+    blind = SessionWrapper(walking, "policy.onnx")
+    with pytest.raises(UsageError, match="no actor to compare the file with"):
         evaluate(env, env.context_manager(), blind, num_steps=5)
-    session = SessionWrapper(tmp_path, "policy.onnx", actor=actor)
-    with pytest.raises(UsageError, match="how long"):
+    session = SessionWrapper(walking, "policy.onnx", actor=actor)
+    with pytest.raises(UsageError, match="the number of steps is missing"):
         evaluate(env, env.context_manager(), session)
 
 

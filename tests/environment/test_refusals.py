@@ -33,7 +33,7 @@ from tests.environment.mistakes import (
 from tests.environment.robot import Recurrent, Robot, feedforward
 
 FORGOTTEN = "and is not registered: it would be frozen"
-NUMBER = "a Python number that changes, and the outputs depend on it"
+NUMBER = "is a Python number that changes, and the outputs depend on it: it would be frozen"
 
 
 def refused(env: Robot, folder: Path, export: Callable = export_environment) -> list[rw.Finding]:
@@ -68,7 +68,7 @@ def test_a_forgotten_input_is_named_with_the_line_that_reads_it(tmp_path: Path) 
     assert finding.code == "RW121"
     place = line(Sound, "doubled = source.bar * 2.0")
     assert finding.where == f"env.env.data_source.bar at {place}"
-    assert finding.what == f"is read, changes by itself, {FORGOTTEN}"
+    assert finding.what == f"is read, changes between steps, {FORGOTTEN}"
     assert finding.hint.startswith(
         "env.context_manager().add_component(Input(name='bar', "
         "get_from_env_cb=lambda: env.env.data_source.bar))"
@@ -79,7 +79,7 @@ def test_the_previous_action_must_be_memory(tmp_path: Path) -> None:
     finding = only(refused(ForgottenMemory(), tmp_path))
     assert finding.code == "RW121"
     assert finding.where == f"env.env.last at {line(Sound, 'before = self.env.last * 1.0')}"
-    assert finding.what == f"is read, is changed by the step, {FORGOTTEN}"
+    assert finding.what == f"is read, is written by the step, {FORGOTTEN}"
     assert finding.hint.startswith(
         "env.context_manager().add_component(Memory(name='last', "
         "get_from_env_cb=lambda: env.env.last))"
@@ -128,7 +128,7 @@ def test_a_callback_that_computes_a_number_is_refused(tmp_path: Path) -> None:
     env.add(Memory("counter", lambda: env.counter + 7))
     finding = only(refused(env, tmp_path))
     assert (finding.code, finding.where) == ("RW120", "counter")
-    assert finding.what == "the callback returns the number 7, which no attribute holds"
+    assert finding.what.startswith("the callback returns the number 7, and no attribute holds ")
     assert finding.hint == "return the attribute itself, without arithmetic"
 
 
@@ -136,7 +136,7 @@ def test_memory_that_the_environment_does_not_reset_is_named(tmp_path: Path) -> 
     with pytest.raises(CertificateFailed) as caught:
         export_environment(NeverReset(), feedforward(NeverReset()), tmp_path / "bundle")
     finding = only(list(caught.value.findings))
-    assert finding.where == "life"
+    assert finding.where == "free run"
     assert finding.what.startswith("memory counter after a reset at step ")
     assert "got 0 " in finding.what
 
@@ -164,7 +164,7 @@ def test_noise_in_the_observations_is_refused_at_its_line(tmp_path: Path) -> Non
     finding = only(refused(Noise(), tmp_path))
     assert finding.code == "RW123"
     assert finding.where == line(Noise, "return clean + 0.1 * torch.randn_like(clean)")
-    assert finding.what == "random numbers are drawn inside the graph"
+    assert finding.what == "the environment draws random numbers here, and a file must not"
     assert "register that as an Input" in finding.hint
 
 
@@ -184,14 +184,14 @@ def test_an_input_that_influences_nothing(tmp_path: Path) -> None:
     unused = torch.zeros(1, 3)
     finding = only(refused(with_component(Input("unused", lambda: unused)), tmp_path))
     assert (finding.code, finding.where) == ("RW122", "unused")
-    assert finding.what == "never influences anything"
+    assert finding.what == "other values of it change no output and no memory"
 
 
 def test_an_output_that_nothing_writes(tmp_path: Path) -> None:
     still = torch.zeros(1, 3)
     finding = only(refused(with_component(Output("still", lambda: still)), tmp_path))
     assert (finding.code, finding.where) == ("RW122", "still")
-    assert finding.what == "nothing writes this output"
+    assert finding.what == "no step writes this output"
 
 
 def test_two_components_on_one_tensor(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_name_that_onnx_cannot_carry(name: str, tmp_path: Path) -> None:
     env.add(Output(name, lambda: env.env.command))
     finding = only(refused(env, tmp_path))
     assert (finding.code, finding.where) == ("RW122", repr(name))
-    assert finding.what == "ONNX cannot carry this name"
+    assert finding.what == "not a usable port name"
 
 
 @pytest.mark.parametrize("kind", [Input, Output])
@@ -239,7 +239,7 @@ def test_a_name_that_belongs_to_the_policy(name: str, kind: type, tmp_path: Path
     env.add(kind(name, lambda: env.env.command))
     finding = only(refused(env, tmp_path))
     assert (finding.code, finding.where) == ("RW122", name)
-    assert finding.what == "the name belongs to the policy itself"
+    assert finding.what == "the name is reserved for the policy"
 
 
 def test_empty_actions_of_the_wrong_shape(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_empty_actions_of_the_wrong_shape(tmp_path: Path) -> None:
         export_environment(env, feedforward(Sound()), tmp_path / "bundle")
     finding = only(list(caught.value.findings))
     assert (finding.code, finding.where) == ("RW122", "empty_actions")
-    assert finding.what == "the actor returns (1, 2), got (1, 3)"
+    assert finding.what == "returns shape (1, 3), the actor's actions have (1, 2)"
 
 
 def test_metadata_must_be_text(tmp_path: Path) -> None:
@@ -280,11 +280,11 @@ def test_wide_dtypes_cross_a_bundle_and_not_the_contract(
 
     finding = only(refused(Wide(), tmp_path, export_environment_as_onnx))
     assert (finding.code, finding.where) == ("RW122", "wide")
-    assert finding.what == f"dtype {str(dtype).removeprefix('torch.')} cannot cross this port"
+    assert finding.what == f"Exploy's controller cannot pass {str(dtype).removeprefix('torch.')}"
     assert finding.hint == "use float32, int32 or bool"
     env = Wide()
     export_environment(env, feedforward(env), tmp_path / "bundle")
-    assert rw.load(tmp_path / "bundle").signature.inputs[-1].dtype == finding.what.split()[1]
+    assert rw.load(tmp_path / "bundle").signature.inputs[-1].dtype == finding.what.split()[-1]
 
 
 @pytest.mark.parametrize("copy", [lambda t: t.clone(), lambda t: t * 1.0], ids=["clone", "times"])
@@ -295,7 +295,7 @@ def test_a_callback_that_returns_a_copy(copy: Callable, tmp_path: Path) -> None:
     )
     finding = next(f for f in refused(env, tmp_path) if f.where == "foo")
     assert finding.code == "RW120"
-    assert finding.what.startswith("the callback returns a new tensor at each call")
+    assert finding.what.startswith("the callback returns a copy")
     assert "without clone" in finding.hint
 
 
@@ -309,7 +309,7 @@ def test_a_memory_callback_that_returns_a_copy(tmp_path: Path) -> None:
 def test_a_callback_that_returns_no_tensor(tmp_path: Path) -> None:
     finding = only(refused(with_component(Input("list", lambda: [0.0])), tmp_path))
     assert (finding.code, finding.where) == ("RW122", "list")
-    assert finding.what == "the callback returns a list, not a tensor"
+    assert finding.what == "the callback returns a list, expected a tensor"
 
 
 def test_an_environment_without_inputs(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def test_the_margin_of_a_verification_is_said_as_on_the_command_line(cartpole: P
     (check,) = [each for each in generous.checks if each.name == "closed loop"]
     assert check.passed
     assert check.facts["returns"]["margin"] == 500.0
-    with pytest.raises(rw.UsageError, match=r"margin of what\?"):
+    with pytest.raises(rw.UsageError, match=r"margin given without an environment"):
         rw.verify(cartpole, against=other, margin=5.0)

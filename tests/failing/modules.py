@@ -140,16 +140,16 @@ MODULES = {
         make_after=lambda: TrainedInDouble().float(),
         line="return torch.tanh(self.net(obs))",
         code="RW116",
-        what="Float meets Double: the example and the weights have different precision",
-        hint="module.float() and a float32 example; or export(…, fix=True)",
+        what="the example and the weights have different precision: Float and Double",
+        hint="module.float() and a float32 example; or rw.export(…, fix=True)",
     ),
     "int32_index": Case(
         before=CommandAsInt,
         after=CommandAsLong,
         line="return self.net(obs) * functional.one_hot(gait, 4)",
         code="RW116",
-        what="an index has another dtype than int64",
-        hint="index.long() where it is used; or export(…, fix=True)",
+        what="an index must be int64, and has another dtype",
+        hint="index.long() where it is used; or rw.export(…, fix=True)",
         described={"example": OBS | {"gait": torch.tensor([0, 1], dtype=torch.int32)}},
     ),
     "device": Case(
@@ -157,16 +157,17 @@ MODULES = {
         after=FollowsTheInput,
         line='previous = torch.zeros(4, device="cuda")',
         code="RW119",
-        what="forward names a device: the policy is exported, and may run, where there is none",
-        hint="follow the input: torch.zeros(…, device=obs.device)",
+        what="forward puts a tensor on a device of its own choice, such as cuda; the export "
+        "runs on the CPU",
+        hint="use the device of the input: torch.zeros(…, device=obs.device)",
     ),
     "writes_weights": Case(
         before=ClampsItsWeights,
         after=ClampsWhileComputing,
         line="self.net.weight.data.clamp_(-0.1, 0.1)",
         code="RW118",
-        what="forward writes through .data, past what a graph can follow",
-        hint="do it once, before the export; or compute instead of writing: "
+        what="forward changes weights through .data, which a captured graph cannot follow",
+        hint="do it once, before the export; or compute the new weight without storing it: "
         "F.linear(x, self.net.weight.clamp(-1, 1), self.net.bias)",
     ),
     "writes_view": Case(
@@ -183,7 +184,7 @@ MODULES = {
         line="return torch.distributions.Normal(self.net(obs), 0.3)",
         code="RW190",
         what="forward returns a Normal, expected tensors",
-        hint="return its mean: distribution.mean",
+        hint="return a tensor of it, such as distribution.mean",
     ),
     "number": Case(
         before=WithANumber,
@@ -191,7 +192,7 @@ MODULES = {
         line='return {"actions": action, "norm": float(action.norm())}',
         code="RW190",
         what="forward returns a float, expected tensors",
-        hint="return a tensor with a row for each row of the input, or leave it out",
+        hint="return a tensor with one row for each row of the input, or do not return it",
     ),
     "rsample": Case(
         before=Sampled,
@@ -207,8 +208,8 @@ MODULES = {
         line="_, hidden = self.rnn(packed)",
         code="RW192",
         what="a packed sequence has a length for each row; a graph has one shape for all",
-        hint="a policy is stepped: pass one frame and the hidden state, "
-        "forward(obs, h) with memory={'h': zeros}; or pad, and choose the last step with gather",
+        hint="step the policy: pass one frame and the hidden state, forward(obs, h) with "
+        "memory={'h': zeros}; or pad, and choose the last step with gather",
         described={"example": {"obs": torch.ones(2, 5, 8), "length": torch.tensor([5, 3])}},
         described_after={"memory": {"h": torch.zeros(2, 6)}},
     ),
@@ -218,6 +219,6 @@ MODULES = {
         line="rows = torch.nested.nested_tensor(list(obs), layout=torch.jagged)",
         code="RW192",
         what="a nested tensor has a length for each row; a graph has one shape for all",
-        hint="a padded tensor and a mask: x * mask[..., None]",
+        hint="use a padded tensor and a mask: x * mask[..., None]",
     ),
 }

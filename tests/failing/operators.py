@@ -174,8 +174,8 @@ class RowByRow(Actor):
 
 
 _READ_SIZES = (
-    "replace constants such as view(3, -1) or zeros(3, …) by obs.shape[0], "
-    "or fix the size on purpose: Source(…, batch=1)"
+    "write obs.shape[0] in place of constants such as view(3, -1) or zeros(3, …), or export "
+    "for one batch size: rw.export(…, batch=1)"
 )
 
 OPERATORS = {
@@ -186,8 +186,8 @@ OPERATORS = {
         code="RW105",
         what="ONNX has no operator for torch's linalg_inv_ex",
         hint="write out the closed form of a 2×2 or 3×3 matrix (adjugate / determinant); where "
-        "its input never changes, compute it once in __init__ and keep a buffer; "
-        "or export(…, translations={torch.ops.aten.linalg_inv_ex.default: …})",
+        "its input never changes, compute it once in __init__ and keep a buffer; or "
+        "rw.export(…, translations={torch.ops.aten.linalg_inv_ex.default: …})",
     ),
     "median": Case(
         before=MedianOfHeads,
@@ -195,8 +195,8 @@ OPERATORS = {
         line="return votes.median(dim=-1).values",
         code="RW105",
         what="ONNX has no operator for torch's median",
-        hint="torch.topk(x, k, largest=False).values[..., -1:] with k = (n + 1) // 2; "
-        "or export(…, translations={torch.ops.aten.median.dim: …})",
+        hint="torch.topk(x, k, largest=False).values[..., -1:] with k = (n + 1) // 2; or "
+        "rw.export(…, translations={torch.ops.aten.median.dim: …})",
     ),
     "searchsorted": Case(
         before=BinsSearched,
@@ -204,8 +204,8 @@ OPERATORS = {
         line="return torch.searchsorted(self.edges, self.net(obs)).float()",
         code="RW105",
         what="ONNX has no operator for torch's searchsorted",
-        hint="torch.bucketize(x, edges) for edges that are the same in every row; "
-        "or export(…, translations={torch.ops.aten.searchsorted.Tensor: …})",
+        hint="torch.bucketize(x, edges) for edges that are the same in every row; or "
+        "rw.export(…, translations={torch.ops.aten.searchsorted.Tensor: …})",
     ),
     "no_shape": Case(
         before=Shapeless,
@@ -222,7 +222,7 @@ OPERATORS = {
         make_after=lambda: DoubleElu().float(),
         line="return self.outer(functional.elu(self.inner(obs)))",
         code="RW106",
-        what="onnxruntime has no Elu for float64",
+        what="onnxruntime cannot run Elu in float64",
         hint="work in float32: module.float() and a float32 example, or x.float() at that line",
         described={"example": {"obs": torch.zeros(2, 8, dtype=torch.float64)}},
         described_after={},
@@ -232,7 +232,7 @@ OPERATORS = {
         after=LongIndex,
         line="return votes.argmax(dim=-1)",
         code="RW106",
-        what="onnxruntime has no ArgMax for int16",
+        what="onnxruntime cannot run ArgMax in int16",
         hint="work in int64 at that line: x.long()",
     ),
     "cdist": Case(
@@ -242,7 +242,7 @@ OPERATORS = {
         code="RW101",
         what="torch.cdist chooses its method by the number of rows: "
         "2 <= L['tensors'][0].size()[0] and L['tensors'][0].size()[0] <= 25",
-        hint="torch.linalg.vector_norm(a[:, None] - b, dim=-1) for torch.cdist(a, b)",
+        hint="write torch.linalg.vector_norm(a[:, None] - b, dim=-1) instead of torch.cdist(a, b)",
     ),
     "batch_of_one": Case(
         before=BatchOfOne,
@@ -251,7 +251,7 @@ OPERATORS = {
         code="RW101",
         what="forward runs on the example, but with 3 rows it raised RuntimeError: "
         "mat1 and mat2 shapes cannot be multiplied (1x24 and 8x4)",
-        hint=f"the example's first axis must be the batch axis; {_READ_SIZES}",
+        hint=f"the first axis of the example must be the batch; {_READ_SIZES}",
         described={"example": {"obs": torch.linspace(-1, 1, 8)[None]}},
     ),
     "row_by_row": Case(
@@ -261,6 +261,6 @@ OPERATORS = {
         code="RW101",
         what="a Python loop goes over the rows of a tensor: the graph would hold one copy of "
         "the loop for each row of the example",
-        hint="drop the loop: layers and operators take all rows at once",
+        hint="drop the loop: layers and operators take all rows at once, self.net(obs)",
     ),
 }

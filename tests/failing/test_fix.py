@@ -17,7 +17,7 @@ from tests.failing.case import OBS
 from tests.failing.modules import CommandAsInt, TrainedInDouble
 from tests.failing.values import Actor, ResetInside, TensorFlag, TwoGaits
 
-HINT = "in the exported program only: your module and your file are as they were"
+HINT = "in the exported program only: your module and your file are unchanged"
 
 
 class Fallen(nn.Module):
@@ -178,11 +178,10 @@ def test_branch_that_is_never_taken_cannot_be_certified(tmp_path: Path) -> None:
     assert finding.code == "RW194"
     assert finding.where.endswith("(if obs[:, 2] < -1e6:)")
     assert finding.what == (
-        "the condition was False in all 256 steps that were tried: "
-        "the other side cannot be certified"
+        "the condition was False in all 256 recorded steps: the other side cannot be certified"
     )
     assert finding.hint == (
-        "say which values the inputs take, about={'obs': rw.About(low=…, high=…)}, "
+        "give the inputs limits that reach both sides, about={'obs': rw.About(low=…, high=…)}, "
         "or write the line with torch.where yourself"
     )
 
@@ -218,9 +217,8 @@ def test_module_that_cannot_be_copied_says_so(tmp_path: Path) -> None:
         rw.export(Held(), tmp_path / "bundle", example=OBS, fix=True)
     (finding,) = caught.value.findings
     assert str(finding) == (
-        "[RW194] Held: the module cannot be copied, so it cannot be fixed: "
-        "cannot pickle '_thread.lock' object\n"
-        "  → export it without fix=True, and change the lines that are named"
+        "[RW194] Held: the module cannot be copied, so it cannot be fixed: cannot pickle "
+        "'_thread.lock' object\n  → export without fix=True, and change the lines that it names"
     )
 
 

@@ -66,7 +66,7 @@ def test_custom_operator_is_refused_at_every_line_that_uses_it(tmp_path: Path) -
     assert [(each.code, each.what) for each in findings] == [("RW108", what)] * 2
     assert ["(once = " in each.where for each in findings] == [True, False]
     assert findings[0].hint == (
-        "export(…, decompositions={torch.ops.failing.soft_clip.default: f}) with f written in "
+        "rw.export(…, decompositions={torch.ops.failing.soft_clip.default: f}) with f written in "
         "torch operators, or translations={torch.ops.failing.soft_clip.default: f} with f "
         "written in onnxscript"
     )
@@ -121,26 +121,30 @@ def test_failing_decomposition_is_shown_with_its_line(tmp_path: Path) -> None:
     assert finding.what == "a decomposition raised ValueError: no limit"
     assert finding.where.endswith('(raise ValueError("no limit"))')
     assert finding.hint == (
-        "it is called with the operator's own arguments, and must return the same shapes"
+        "it gets the operator's arguments, and must return tensors of the same shapes"
     )
 
 
-def test_tables_are_checked_before_anything_runs() -> None:
+def test_tables_are_checked_before_anything_runs(tmp_path: Path) -> None:
     operator = soft_clip()
+
+    def export(**tables: object) -> None:
+        rw.export(nn.Identity(), tmp_path / "bundle", example=OBS, **tables)
+
     for table, text in {
-        (torch.ops.failing.soft_clip, plain): "[RW001] translations: failing.soft_clip is a family "
-        "of operators, expected one of them\n  → torch.ops.failing.soft_clip.default",
+        (torch.ops.failing.soft_clip, plain): "[RW001] translations: failing.soft_clip has "
+        "several overloads, expected one of them\n  → torch.ops.failing.soft_clip.default",
         ("soft_clip", plain): "[RW001] translations: expected an operator, got 'soft_clip'\n"
         "  → translations={torch.ops.mylib.op.default: function}",
         (operator, 3): "[RW001] translations: expected a function for failing.soft_clip.default, "
-        "got int",
+        "got int\n  → pass a Python function that takes the operator's arguments",
     }.items():  # fmt: skip
         with pytest.raises(UsageError) as caught:
-            rw.ExportOptions(translations=dict([table]))  # type: ignore[list-item]
+            export(translations=dict([table]))  # type: ignore[list-item]
         assert str(caught.value) == text
     with pytest.raises(UsageError) as caught:
-        rw.ExportOptions(translations={operator: plain}, decompositions={operator: plain})
+        export(translations={operator: plain}, decompositions={operator: plain})
     assert str(caught.value) == (
-        "[RW001] failing.soft_clip.default has a translation and a decomposition\n"
-        "  → keep one: what was decomposed is no longer there to be translated"
+        "[RW001] failing.soft_clip.default has a translation and a decomposition\n  → keep "
+        "one: a decomposed operator is gone before translations are applied"
     )

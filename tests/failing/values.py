@@ -242,7 +242,7 @@ VALUES = {
         line="return self.net(obs) / max(largest, 1.0)",
         code="RW103",
         what=_NUMBER,
-        hint="x.clamp(min=1.0) for max(x.item(), 1.0)",
+        hint="write x.clamp(min=1.0) instead of max(x.item(), 1.0)",
     ),
     "math": Case(
         before=PhaseByMath,
@@ -250,7 +250,7 @@ VALUES = {
         line="return self.net(obs) * math.sin(phase)",
         code="RW103",
         what=_NUMBER,
-        hint="torch.sin for math.sin: it takes and returns tensors",
+        hint="use torch.sin instead of math.sin: it takes and returns tensors",
     ),
     "tolist": Case(
         before=GainsAsList,
@@ -259,7 +259,7 @@ VALUES = {
         code="RW103",
         what="the values of a tensor are read as a Python list; a graph would freeze them",
         hint="drop .tolist() and work on all rows at once: self.net(obs) * gains[:, None] "
-        "for [self.net(o) * g for o, g in zip(obs, gains)]",
+        "instead of [self.net(o) * g for o, g in zip(obs, gains)]",
     ),
     "numpy": Case(
         before=ClippedInNumpy,
@@ -267,7 +267,7 @@ VALUES = {
         line="action = np.clip(self.net(obs).detach().cpu().numpy(), -1, 1)",
         code="RW103",
         what=_LEAVES,
-        hint="torch.clip for np.clip, and no .numpy() or from_numpy()",
+        hint="use torch.clip instead of np.clip, without .numpy() or from_numpy()",
     ),
     "while": Case(
         before=ShrunkUntilSmall,
@@ -276,8 +276,8 @@ VALUES = {
         code="RW103",
         what="a loop runs until the value of a tensor says stop; "
         "a graph would freeze the number of rounds",
-        hint="a fixed number of rounds, in which finished rows stay as they are: "
-        "for _ in range(n): x = torch.where(condition, update(x), x)",
+        hint="loop a fixed number of times and leave finished rows as they are: for _ in "
+        "range(n): x = torch.where(condition, update(x), x)",
     ),
     "assert": Case(
         before=AssertsFinite,
@@ -285,18 +285,17 @@ VALUES = {
         line='assert not torch.isnan(action).any(), "the policy diverged"',
         code="RW103",
         what="an assertion reads the value of a tensor; a graph cannot stop half-way",
-        hint="delete it, or keep it for training only: "
-        "if not torch.compiler.is_exporting(): assert …",
+        hint="delete it, or skip it in the export: if not torch.compiler.is_exporting(): assert …",
     ),
     "tensor_of_tensors": Case(
         before=PhaseRebuilt,
         after=PhaseStacked,
         line="clock = torch.tensor([left, right, 1.0, 1.0])",
         code="RW117",
-        what="a new tensor is made from values that are being computed; "
-        "a graph would hold the numbers of the example",
-        hint="torch.stack([a, b], dim=-1) for torch.tensor([a, b]); "
-        "numbers go in as torch.full_like(a, 1.0)",
+        what="a new tensor is made from computed values; the graph would hold the numbers of "
+        "the example",
+        hint="write torch.stack([a, b], dim=-1) instead of torch.tensor([a, b]); numbers go in "
+        "as torch.full_like(a, 1.0)",
     ),
     "deepcopy": Case(
         before=HiddenCopied,
@@ -304,7 +303,7 @@ VALUES = {
         line="before = copy.deepcopy(self.hidden)",
         code="RW103",
         what="a tensor that is being traced cannot be deep-copied",
-        hint="x.clone() for copy.deepcopy(x)",
+        hint="write x.clone() instead of copy.deepcopy(x)",
         described={"memory": {"h": "hidden"}},
     ),
     "tensor_flag": Case(
@@ -313,8 +312,7 @@ VALUES = {
         line="if self.standard_normal:",
         code="RW103",
         what="self.standard_normal is a tensor and decides a branch; a graph would freeze one side",
-        hint="a flag that never changes is a Python bool: "
-        "self.standard_normal = bool(self.standard_normal) after loading; "
-        "or export(…, fix=True)",
+        hint="if it never changes, make it a Python bool after loading: self.standard_normal = "
+        "bool(self.standard_normal); or rw.export(…, fix=True)",
     ),
 }

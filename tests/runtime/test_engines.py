@@ -39,14 +39,15 @@ def refusal(*args: Any, **kwargs: Any) -> str:
 def test_code_is_not_opened_without_trust(folder: Path) -> None:
     assert refusal(folder, engine="torch_export") == (
         "[RW211] policy.pt2: the file is code: reading it may unpickle objects of its author's "
-        "choice\n  → trust=True (--trust), only for files that you made or whose origin you know"
+        "choice\n  → pass trust=True (--trust), only for files that you made or whose origin "
+        "you know"
     )
     assert "[RW211]" in refusal(folder / "policy.pt2")
 
 
 def test_bundle_without_onnx_says_what_it_has(folder: Path) -> None:
     assert refusal(folder) == (
-        f"[RW210] {folder}: there is no onnx target here, only torch_export"
+        f"[RW210] {folder}: the bundle has no onnx target, only torch_export"
         "\n  → load with engine='torch_export', trust=True, or export with targets=['onnx', …]"
     )
 
@@ -54,7 +55,7 @@ def test_bundle_without_onnx_says_what_it_has(folder: Path) -> None:
 def test_engine_that_the_bundle_lacks_is_named_with_those_it_has(export_once: ExportOnce) -> None:
     folder = export_once("mlp").folder
     assert refusal(folder, engine="aoti", trust=True) == (
-        f"[RW210] {folder}: there is no aoti target here, only onnx"
+        f"[RW210] {folder}: the bundle has no aoti target, only onnx"
         "\n  → load with engine='onnx', or export with targets=['aoti', …]"
     )
     assert "no torch_export target" in refusal(folder / "policy.onnx", engine="torch_export")
@@ -68,7 +69,7 @@ def test_unknown_engine_is_answered_with_the_nearest(folder: Path) -> None:
 
 def test_lone_archive_is_not_taken_for_another_engine(folder: Path) -> None:
     text = refusal(folder / "policy.pt2", engine="onnx", trust=True)
-    assert "there is no onnx target here, only torch_export" in text
+    assert "the bundle has no onnx target, only torch_export" in text
 
 
 class Payload:
@@ -120,13 +121,13 @@ def test_half_an_archive_is_refused(folder: Path, tmp_path: Path, cut: int) -> N
     (tmp_path / "half.pt2").write_bytes((folder / "policy.pt2").read_bytes()[:cut])
     with pytest.raises(BundleCorrupt) as caught:
         rw.load(tmp_path / "half.pt2", trust=True)
-    assert "is no .pt2 archive" in str(caught.value)
+    assert "this is not a .pt2 archive" in str(caught.value)
 
 
 def test_foreign_archive_is_refused(tmp_path: Path) -> None:
     plain = torch.export.export(torch.nn.Linear(2, 2), (torch.zeros(1, 2),))
     torch.export.save(plain, tmp_path / "foreign.pt2")
-    assert "carries no signature: Roadworthy did not write it" in refusal(
+    assert "has no signature: Roadworthy did not write it" in refusal(
         tmp_path / "foreign.pt2", trust=True
     )
 

@@ -24,7 +24,7 @@ def test_missing_path_is_answered_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_folder_without_sums_is_no_bundle(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="is no bundle: it has no SHA256SUMS"):
+    with pytest.raises(BundleError, match="is not a bundle: it has no SHA256SUMS"):
         rw.load(tmp_path)
 
 
@@ -36,7 +36,7 @@ def test_foreign_onnx_is_refused(tmp_path: Path) -> None:
     opset = [onnx.helper.make_opsetid("", 20)]
     model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=10)
     (tmp_path / "foreign.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(BundleError, match="carries no signature: Roadworthy did not write it"):
+    with pytest.raises(BundleError, match="has no signature: Roadworthy did not write it"):
         rw.load(tmp_path / "foreign.onnx")
 
 

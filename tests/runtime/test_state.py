@@ -321,5 +321,5 @@ def test_single_rows_cannot_be_set_where_rows_are_fixed(tmp_path: Path) -> None:
     example = {"obs": torch.zeros(2, 3), "noise": torch.zeros(2, 3)}
     rw.export(rw.Source(NoisyCell(), example=example, memory=memory, batch=2), tmp_path / "two")
     policy = rw.load(tmp_path / "two")
-    with pytest.raises(UsageError, match="a policy of 2 fixed rows changes them together"):
+    with pytest.raises(UsageError, match="the policy has 2 fixed rows, which change together"):
         policy.set_memory({"last": obs(2, 3)}, mask=np.array([True, False]))

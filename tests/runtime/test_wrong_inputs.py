@@ -45,7 +45,7 @@ def test_several_mistakes_are_reported_at_once(load: Load) -> None:
         ((5,), "expected float32 (batch, 6), got float32 (5,)\n  → the last axis must be 6"),
         ((1, 1, 6), "got float32 (1, 1, 6)\n  → drop the extra axes: obs.reshape(-1, 6)"),
         ((), "expected float32 (batch, 6), got float32 ()"),
-        ((0, 6), "got float32 (0, 6)\n  → there is no row to act on"),
+        ((0, 6), "got float32 (0, 6)\n  → the batch is empty: pass at least one row"),
     ],
 )
 def test_wrong_shape_shows_both_sides(load: Load, shape: tuple[int, ...], expected: str) -> None:
@@ -130,7 +130,7 @@ def test_flags_take_no_integers(load: Load) -> None:
 
 def test_ragged_list_is_no_array(load: Load) -> None:
     (found,) = refusal(load("mlp"), {"obs": [[1.0], [1.0, 2.0]]})
-    expected = "[RW010] obs: expected float32 (batch, 6), got a list that is no array: "
+    expected = "[RW010] obs: expected float32 (batch, 6), got a list that NumPy cannot read: "
     assert found.startswith(expected)
 
 
@@ -169,4 +169,7 @@ def test_list_of_floats_is_accepted(load: Load) -> None:
 
 def test_float64_that_overflows_is_refused(load: Load) -> None:
     found = refusal(load("mlp"), {"obs": np.full((1, 6), 1e39)})
-    assert found == ["[RW010] obs: a float64 value of 1e+39 overflows float32"]
+    assert found == [
+        "[RW010] obs: a float64 value of 1e+39 overflows float32"
+        "\n  → clip the value, or look for a sensor that reads infinity"
+    ]

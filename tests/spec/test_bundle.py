@@ -121,14 +121,14 @@ def test_sums_with_anything_else_are_damaged(folder: Path, extra: str) -> None:
 
 def test_missing_sums_are_no_bundle(folder: Path) -> None:
     (folder / "SHA256SUMS").unlink()
-    with pytest.raises(BundleError, match="is no bundle: it has no SHA256SUMS"):
+    with pytest.raises(BundleError, match="is not a bundle: it has no SHA256SUMS"):
         rw.load(folder)
 
 
 def test_file_is_no_folder(folder: Path) -> None:
-    with pytest.raises(BundleError, match=r"policy\.onnx is no folder"):
+    with pytest.raises(BundleError, match=r"policy\.onnx is not a folder"):
         rw.Bundle.open(folder / "policy.onnx")
-    with pytest.raises(rw.RoadworthyError, match=r"verify needs the folder: a lone \.onnx"):
+    with pytest.raises(rw.RoadworthyError, match=r"pass the folder: a lone \.onnx"):
         rw.verify(folder / "policy.onnx")
 
 

@@ -69,7 +69,7 @@ def test_foreign_folder_is_refused_with_its_content_intact(tmp_path: Path, name:
     with pytest.raises(BundleError) as caught:
         write(tmp_path / "home")
     assert str(caught.value) == (
-        f"[RW200] {tmp_path / 'home'} holds files that are no part of a bundle and would be lost: "
+        f"[RW200] {tmp_path / 'home'} holds files that are not part of a bundle and would be lost: "
         f"{name}\n  → choose a new or empty folder"
     )
     assert contents(tmp_path) == before
@@ -104,7 +104,11 @@ def test_current_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "here" / "below").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here" / "below")
     for place in (Path(), Path("..")):
-        with pytest.raises(BundleError, match="is in use\n  → choose a folder below this one"):
+        with pytest.raises(
+            BundleError,
+            match="is the current folder or above it, and would be "
+            "replaced\n  → choose a folder below this one",
+        ):
             write(place)
     assert Path.cwd().is_dir()
     assert contents(tmp_path) == {"here": None, "here/below": None}

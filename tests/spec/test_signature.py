@@ -101,21 +101,27 @@ def test_all_problems_are_reported_at_once() -> None:
             {"memory": (memory(input="i"), memory(output="o"))},
             "[RW021] h: the name is used by 2 memories",
         ),
-        ({"inputs": (port(name=" obs"),)}, "[RW021] ' obs' is no port name\n  → use plain text"),
-        ({"inputs": (port(name=""),)}, "[RW021] '' is no port name\n  → use plain text"),
-        ({"inputs": (port(name="a\nb"),)}, "[RW021] 'a\\nb' is no port name\n  → use plain text"),
+        (
+            {"inputs": (port(name=" obs"),)},
+            "[RW021] ' obs' is not a port name\n  → use printable text",
+        ),
+        ({"inputs": (port(name=""),)}, "[RW021] '' is not a port name\n  → use printable text"),
+        (
+            {"inputs": (port(name="a\nb"),)},
+            "[RW021] 'a\\nb' is not a port name\n  → use printable text",
+        ),
         (
             {"inputs": (port(dtype="bfloat16"),)},
-            "[RW022] obs: dtype bfloat16 cannot cross a port\n  → use one of float16, float32, "
+            "[RW022] obs: a port cannot have dtype bfloat16\n  → use one of float16, float32, "
             "float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool",
         ),
         (
             {"outputs": (Port(name="a", dtype="bool", shape=("length",)),)},
-            "[RW022] a: dimension 'length' is set by no input",
+            "[RW022] a: no input has the dimension 'length'",
         ),
         (
             {"inputs": (port(shape=("batch", "n")),), "memory": (memory(shape=("batch", "n")),)},
-            "[RW022] h: memory may have no symbolic size but the batch",
+            "[RW022] h: memory can have no dynamic size but the batch",
         ),
         (
             {"inputs": (port(elements=("a", "b")),)},
@@ -125,7 +131,7 @@ def test_all_problems_are_reported_at_once() -> None:
         ({"inputs": (port(low=1, high=1),)}, "[RW023] obs: low 1 is not below high 1"),
         (
             {"inputs": (port(low=(0, 0, 0), high=(1, 1, 1)),)},
-            "[RW023] obs: the low limit has shape (3,) for a row of (4,)",
+            "[RW023] obs: the low limit has shape (3,), a row has (4,)",
         ),
         (
             {"memory": (memory(initial=((1, 2), (3,))),)},
@@ -137,7 +143,7 @@ def test_all_problems_are_reported_at_once() -> None:
         ),
         (
             {"action": Action(output="act", kind="discrete")},
-            "[RW020] the action 'act' is no output\n  → outputs: actions",
+            "[RW020] the action 'act' is not an output\n  → outputs: actions",
         ),
         ({"period_s": math.inf}, "[RW020] period_s must be positive, got inf"),
         ({"decimation": 0}, "[RW020] decimation must be ≥ 1, got 0"),

@@ -77,4 +77,4 @@ def test_what_is_no_trace_is_refused(kind: str) -> None:
     }.get(kind, lacking.getvalue())
     with pytest.raises(BundleError) as caught:
         Trace.from_bytes(data)
-    assert str(caught.value) == "[RW200] trace.npz is no trace\n  → export the bundle again"
+    assert str(caught.value) == "[RW200] trace.npz cannot be read\n  → export the bundle again"

@@ -62,15 +62,17 @@ def test_step_is_frozen_and_hashable(step: Any) -> None:
         ),
         (
             lambda: rw.EpsOutsideRoot(mean=(math.nan,), std=(1.0,), eps=1e-8),
-            "[RW030] EpsOutsideRoot: the statistics are not finite",
+            "[RW030] EpsOutsideRoot: the statistics are NaN or infinite",
         ),
         (
             lambda: rw.EpsOutsideRoot(mean=(0.0,), std=(0.0,), eps=0.0),
-            "[RW030] EpsOutsideRoot: an element would be divided by zero",
+            "[RW030] EpsOutsideRoot: a spread plus eps is 0 or less: the formula would divide "
+            "by zero",
         ),
         (
             lambda: rw.EpsInsideRoot(mean=(0.0,), var=(-1.0,), eps=1e-8),
-            "[RW030] EpsInsideRoot: an element would be divided by zero",
+            "[RW030] EpsInsideRoot: a spread plus eps is 0 or less: the formula would divide "
+            "by zero",
         ),
         (
             lambda: rw.EpsInsideRoot(mean=(0.0,), var=(1.0,), eps=1e-8, clip=0.0),
@@ -119,6 +121,6 @@ def test_two_problems_of_one_step_are_reported_at_once() -> None:
         rw.EpsInsideRoot(mean=(0.0,), var=(1.0, math.inf), eps=1e-8, clip=-1.0)
     assert [finding.what for finding in caught.value.findings] == [
         "the statistics have different shapes: (1,), (2,)",
-        "the statistics are not finite",
+        "the statistics are NaN or infinite",
         "clip must be positive, got -1.0",
     ]

@@ -87,7 +87,7 @@ def test_odd_ports_are_findings_and_no_failures(tmp_path: Path) -> None:
     found = {finding.code: finding for finding in certificate.findings}
     assert set(found) == {"RW310", "RW311", "RW312", "RW313"}
     assert found["RW310"].where == "ignored"
-    assert found["RW310"].what == "the input has no influence on any output"
+    assert found["RW310"].what == "the input does not change any output"
     assert found["RW311"].where == "h"
     assert found["RW312"].where == "actions[knee]"
     assert found["RW312"].what == "the output is always 0.5, whatever comes in"
@@ -106,7 +106,7 @@ def test_values_that_are_not_finite_are_counted(tmp_path: Path) -> None:
     rw.export(Diverging(), tmp_path / "b", example={"obs": torch.ones(1, 2)})
     (finding,) = [f for f in rw.verify(tmp_path / "b").findings if f.code == "RW314"]
     assert finding.where == "actions"
-    assert "values are not finite on inputs in range" in finding.what
+    assert "values are NaN or infinite, on inputs in range" in finding.what
 
 
 def test_good_policies_raise_no_warning(exported: Exported) -> None:
@@ -141,7 +141,7 @@ def test_a_graph_that_depends_on_the_example_is_refused(
         rw.export(Baked(), tmp_path / "b", example={"obs": torch.zeros(1, 2)})
     (finding,) = caught.value.findings
     assert finding.code == "RW125"
-    assert finding.what.startswith("another example gives another graph")
+    assert finding.what.startswith("two examples gave two different graphs")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -100,7 +100,7 @@ def test_discrete_actions_are_the_same_step_by_step(leaning: Path) -> None:
     assert teacher.steps == closed.steps > 1000
     assert closed.facts["mode"] == "step by step"
     assert closed.facts["returns"]["original"] == closed.facts["returns"]["artifact"]
-    assert closed.claim == "6 episodes that the artifact drives are the same, step by step"
+    assert closed.claim == "6 episodes that the artifact drives are those of the original"
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
 
 
@@ -138,10 +138,12 @@ def test_an_artifact_that_earns_less_fails(tmp_path: Path) -> None:
     rw.export(net(4, 2), tmp_path / "b", example={"obs": torch.zeros(1, 4)}, action=rw.Argmax())
     certificate = rw.verify(tmp_path / "b", against=Leaning(), env="CartPole-v1", episodes=5)
     failed = {check.name for check in certificate.checks if not check.passed}
-    assert failed == {"live", "logits", "teacher", "closed loop"}
+    assert failed == {"fresh steps", "logits", "teacher", "closed loop"}
     with pytest.raises(rw.RoadworthyError) as caught:
         certificate.raise_if_failed()
-    assert "closed loop: the artifact earned less: mean return" in str(caught.value)
+    assert "closed loop: the artifact earns less than the original: mean return" in str(
+        caught.value
+    )
 
 
 def test_ties_are_counted_and_forgiven_and_nothing_else_is(tmp_path: Path) -> None:
@@ -193,9 +195,9 @@ def refusal(call: Callable[[], object]) -> str:
 
 def test_mistakes_in_the_call_are_explained(leaning: Path) -> None:
     alone = refusal(lambda: rw.verify(leaning, env="CartPole-v1"))
-    assert "an environment needs the original beside the artifact" in alone
+    assert "env= compares the artifact with the original, and there is none" in alone
     nowhere = refusal(lambda: rw.verify(leaning, against=Leaning(), episodes=3))
-    assert "episodes of what?" in nowhere
+    assert "episodes given without an environment" in nowhere
     one = gym.make("CartPole-v1")
     shared = refusal(lambda: rw.verify(leaning, against=Leaning(), env=lambda: one))
     assert "the function returns the same environment twice" in shared

@@ -38,12 +38,12 @@ ENTRY_POINTS = "roadworthy.adapters"
 class Adapter:
     """One row: what is accepted, and the function that describes it as a source.
 
-    classes     "package.Class": things of that class, or of one that inherits from it, are accepted
-    recognises  whether the file or folder at a path is one of the framework's, by its content
-    describe    the function, or "module:function", which is imported when it is needed
-    extra       the optional dependency of Roadworthy that brings the framework, if there is one
-    env_classes "package.Class": environments that say what a policy of the framework sees
-    noun        what messages call such a thing; left out, "a NAME policy"
+    classes      "package.Class": things of that class, or of one that inherits from it
+    recognises   whether the file or folder at a path is one of the framework's, by its content
+    describe     the function, or "module:function", which is imported when it is needed
+    extra        the optional dependency of Roadworthy that brings the framework, if there is one
+    env_classes  "package.Class": environments that say what a policy of the framework sees
+    noun         what messages call such a thing; left out, "a NAME policy"
     """
 
     name: str

@@ -37,11 +37,10 @@ class AotiBackend:
         folder = tempfile.gettempdir()
         if " " in folder:
             raise ExportError(
-                "AOTInductor compiles in the temporary folder, and takes its name apart at the "
-                "space",
+                "AOTInductor cannot compile in a temporary folder with a space in its path",
                 code="RW130",
                 where=folder,
-                hint="set TMPDIR to a folder without one",
+                hint="set TMPDIR to a folder without a space in its path",
             )
 
     @classmethod
@@ -101,7 +100,7 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
         raise ExportError(
             f"AOTInductor cannot compile the graph: {what}",
             code="RW105",
-            hint="leave aoti out of the targets, or change the named operator",
+            hint="leave aoti out of targets=[…], or write the named operator in another way",
         ) from error
     # Sources stay behind: they hold the compiler's command line, with paths of this machine.
     kept = [

@@ -24,7 +24,7 @@ def refuse_bad_tables(translations: Table, decompositions: Table) -> None:
                 known = operator.overloads()  # type: ignore[no-untyped-call]
                 overloads = " or ".join(f"torch.ops.{operator}.{each}" for each in known)
                 raise UsageError(
-                    f"{operator} is a family of operators, expected one of them",
+                    f"{operator} has several overloads, expected one of them",
                     where=argument,
                     hint=overloads,
                 )
@@ -38,12 +38,13 @@ def refuse_bad_tables(translations: Table, decompositions: Table) -> None:
                 raise UsageError(
                     f"expected a function for {operator}, got {type(function).__name__}",
                     where=argument,
+                    hint="pass a Python function that takes the operator's arguments",
                 )
     both = [str(operator) for operator in translations if operator in decompositions]
     if both:
         raise UsageError(
             f"{both[0]} has a translation and a decomposition",
-            hint="keep one: what was decomposed is no longer there to be translated",
+            hint="keep one: a decomposed operator is gone before translations are applied",
         )
 
 
@@ -72,6 +73,6 @@ def _run(graph: torch.export.ExportedProgram, table: Table) -> torch.export.Expo
             f"a decomposition raised {type(error).__name__}: {str(error).partition(chr(10))[0]}",
             code="RW193",
             where=user_line(error),
-            hint="it is called with the operator's own arguments, and must return the same shapes",
+            hint="it gets the operator's arguments, and must return tensors of the same shapes",
         ) from error
     return result

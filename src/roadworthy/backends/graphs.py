@@ -64,8 +64,8 @@ def _misfits(graph: torch.export.ExportedProgram, program: Program) -> Iterator[
     if own.buffers_to_mutate or own.user_inputs_to_mutate:
         changed = [*own.buffers_to_mutate.values(), *own.user_inputs_to_mutate.values()]
         raise ExportError(
-            f"the graph writes to {', '.join(changed)}, which no step would find again",
-            hint="declare what persists: memory={…}",
+            f"forward writes to {', '.join(changed)}, and the next step would not see it",
+            hint="declare it as memory: memory={'hidden': 'attribute'} (roadworthy explain RW112)",
         )
     nodes = {node.name: node for node in graph.graph.nodes}
     ins: list[Port | Memory] = [*signature.inputs, *signature.memory]
@@ -73,7 +73,8 @@ def _misfits(graph: torch.export.ExportedProgram, program: Program) -> Iterator[
     if (len(own.user_inputs), len(own.user_outputs)) != (len(ins), len(outs)):
         raise ExportError(
             f"the graph has {len(own.user_inputs)} inputs and {len(own.user_outputs)} outputs, "
-            f"the signature {len(ins)} and {len(outs)}"
+            f"the signature {len(ins)} and {len(outs)}",
+            hint="this is a mistake of Roadworthy's: please report it with the module",
         )
     for names, ports in ((own.user_inputs, ins), (own.user_outputs, outs)):
         for name, port in zip(names, ports, strict=True):
@@ -92,6 +93,7 @@ def _specialised(
         yield Finding(
             code=BatchSpecialised.code,
             where=port,
-            what=f"the graph was specialised: expected {shape}, got {tuple(map(str, got))}",
-            hint="replace fixed sizes in forward by sizes read from the input",
+            what=f"the graph works for one size only: expected {shape}, got {tuple(map(str, got))}",
+            hint="read sizes from the input in forward, such as obs.shape[0], in place of "
+            "constants",
         )

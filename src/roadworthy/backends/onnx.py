@@ -44,7 +44,7 @@ class OnnxBackend:
         ):
             if value not in known:
                 raise UsageError(
-                    f"{name} {value} is not supported", hint=f"{known[0]} to {known[-1]}"
+                    f"{name} {value} is not supported", hint=f"choose {known[0]} to {known[-1]}"
                 )
 
     @classmethod
@@ -80,10 +80,14 @@ class OnnxBackend:
             raise ExportError(
                 f"asked for opset {opset} and IR {ir_version}, "
                 f"got opset {opsets.get('')} and IR {proto.ir_version}",
-                hint="choose an opset that the policy's operators exist in",
+                hint="an operator of the policy cannot be converted: try another "
+                "ExportOptions(opset=…)",
             )
         if proto.ByteSize() > MOST_BYTES:
-            raise ExportError(f"the model has {proto.ByteSize()} bytes; one file holds 2 GiB")
+            raise ExportError(
+                f"the model has {proto.ByteSize()} bytes, and one ONNX file holds 2 GiB",
+                hint="targets=['torch_export'] has no such limit",
+            )
         try:
             onnx.checker.check_model(proto, full_check=True)
         except Exception as error:  # checker errors share no narrower base
@@ -125,7 +129,8 @@ def _name_ports(model: ir.Model, signature: Signature) -> None:
     if (len(graph.inputs), len(graph.outputs)) != (len(ins), len(outs)):
         raise ExportError(
             f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, "
-            f"the signature {len(ins)} and {len(outs)}"
+            f"the signature {len(ins)} and {len(outs)}",
+            hint="this is a mistake of Roadworthy's: please report it with the module",
         )
     _give_own_values(graph)
     taken = {_graph_name(port, "input") for port in ins} | {_graph_name(p, "output") for p in outs}
@@ -202,8 +207,9 @@ def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:
                 Finding(
                     code=BatchSpecialised.code,
                     where=name,
-                    what=f"the graph was specialised: expected {shape}, got {got}",
-                    hint="replace fixed sizes in forward by sizes read from the input",
+                    what=f"the graph works for one size only: expected {shape}, got {got}",
+                    hint="read sizes from the input in forward, such as obs.shape[0], in place "
+                    "of constants",
                 )
             )
     if findings:

@@ -65,7 +65,7 @@ def conversion_failure(error: BaseException) -> ExportError:
             code="RW105",
             where=where,
             hint="write the line with simpler operators, or try another opset: "
-            "ExportOptions(opset=…)",
+            "options=rw.ExportOptions(opset=…)",
         )
     operator, overload = missing[1], missing[2]
     if operator.partition(".")[0] not in _TORCHS_OWN:
@@ -76,7 +76,7 @@ def conversion_failure(error: BaseException) -> ExportError:
         f"ONNX has no operator for torch's {name}",
         code="RW105",
         where=where,
-        hint=f"{advice}; or export(…, translations={{torch.ops.{operator}.{overload}: …}})",
+        hint=f"{advice}; or rw.export(…, translations={{torch.ops.{operator}.{overload}: …}})",
     )
 
 
@@ -94,7 +94,8 @@ def _translation_failure(error: BaseException) -> ExportError | None:
             f"a translation raised {type(error).__name__}: {_first_line(error)}",
             code="RW193",
             where=line,
-            hint="it is called with the operator's own arguments, in onnxscript",
+            hint="it gets the operator's arguments as onnxscript values: use onnxscript.opset18 "
+            "on them",
         )
     return None
 
@@ -105,10 +106,10 @@ def runtime_failure(message: str, known: list[Place]) -> ExportError:
     if match is None:
         place = next((each for each in known if each.name and each.name in message), None)
         return ExportError(
-            f"what was written does not load: {message}",
+            f"the ONNX file was written and does not load: {message}",
             code="RW106",
             where=place.line if place else "",
-            hint="try another opset: ExportOptions(opset=…); if that does not help, "
+            hint="try another opset: options=rw.ExportOptions(opset=…); if that does not help, "
             "write the line with simpler operators",
         )
     operator = match["op"] or match["typed"] or match["kind"]
@@ -119,7 +120,7 @@ def runtime_failure(message: str, known: list[Place]) -> ExportError:
     else:
         dtype, where = place.dtype, place.line
     return ExportError(
-        f"onnxruntime has no {operator} for {dtype}",
+        f"onnxruntime cannot run {operator} in {dtype}",
         code="RW106",
         where=where,
         hint="work in int64 at that line: x.long()"
@@ -145,7 +146,7 @@ def _untranslated(node: torch.fx.Node | None, operator: str) -> Iterator[Finding
             code="RW108",
             what=f"the custom operator {name} has no translation to ONNX",
             where=where,
-            hint=f"export(…, decompositions={{torch.ops.{name}: f}}) with f written in torch "
+            hint=f"rw.export(…, decompositions={{torch.ops.{name}: f}}) with f written in torch "
             f"operators, or translations={{torch.ops.{name}: f}} with f written in onnxscript",
         )
 

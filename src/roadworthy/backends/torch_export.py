@@ -38,6 +38,7 @@ class TorchExportBackend:
             raise ExportError(
                 f"torch.export cannot write the graph: {type(error).__name__}: {error}",
                 code="RW105",
+                hint="leave torch_export out of targets=[…]; ONNX may still work",
             ) from error
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())

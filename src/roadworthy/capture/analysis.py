@@ -71,9 +71,9 @@ class ModuleAnalysis:
         for name in declared:
             if name in self.source.example:
                 raise UsageError(
-                    f"{name!r} is an input of the example and a memory at once",
+                    f"{name!r} is in the example and in memory=",
                     where="memory",
-                    hint="leave it out of the example: memory is fed back by the policy itself",
+                    hint="leave it out of the example: the policy feeds its memory back itself",
                 )
         slots = {n: slot(n, None, v) for n, v in declared.items() if not isinstance(v, Attribute)}
         initial: Tensors = {}
@@ -87,7 +87,12 @@ class ModuleAnalysis:
             initial |= remembered.attribute_start(place, name, held[name], made[name])
         for port, value in initial.items():
             if not value.isfinite().all():
-                raise UsageError("the initial value is not finite", code="RW024", where=port)
+                raise UsageError(
+                    "the initial value of the memory is NaN or infinite",
+                    code="RW024",
+                    where=port,
+                    hint="start from finite values, most often zeros",
+                )
         return tuple(slots[name] for name in declared), initial
 
     def _after_one_call(
@@ -105,12 +110,14 @@ class ModuleAnalysis:
         scalars = [name for name, tensor in example.items() if tensor.ndim == 0]
         if scalars:
             raise UsageError(
-                "the example has no batch axis", where=scalars[0], hint="pass obs[None]"
+                "the example has no batch axis", where=scalars[0], hint=f"pass {scalars[0]}[None]"
             )
         for name, tensor in example.items():
             if tensor.numel() == 0:
                 raise UsageError(
-                    f"the example has no values: its shape is {tuple(tensor.shape)}", where=name
+                    f"the example is empty: its shape is {tuple(tensor.shape)}",
+                    where=name,
+                    hint="pass at least one row",
                 )
         for mask in self.source.masks:
             if mask not in example:
@@ -140,7 +147,7 @@ class ModuleAnalysis:
         with preserved(self.source.module):
             outputs = probe.call_natively(self.composed, self.example, self._given_memory())
         if not outputs:
-            raise UsageError("every output is left out", hint="name at least one in outputs=")
+            raise UsageError("outputs= leaves every output out", hint="name at least one")
         return list(outputs)
 
     def _memory_rows(self) -> tuple[dict[str, int | None], Tensors]:
@@ -196,15 +203,16 @@ def _refuse_bad_axes(source: Source) -> None:
         for axis, symbol in axes.items():
             if name in tensors and not 0 < axis < tensors[name].ndim:
                 raise UsageError(
-                    f"axis {axis} of a value of {tensors[name].ndim} axes cannot vary",
+                    f"axis {axis} cannot be dynamic: the example has {tensors[name].ndim} axes",
                     where=f"dynamic {name!r}",
-                    hint="axes are counted from 0; axis 0 is the batch",
+                    hint="axes are counted from 0, and axis 0 is the batch, which is dynamic by "
+                    "itself",
                 )
             if not symbol.isidentifier() or symbol == BATCH:
                 raise UsageError(
-                    f"{symbol!r} is no name for a size",
+                    f"{symbol!r} cannot name a dynamic axis",
                     where=f"dynamic {name!r}",
-                    hint="use a plain word such as 'length'",
+                    hint="use a word such as 'length'; 'batch' is taken",
                 )
 
 
@@ -212,7 +220,9 @@ def _refuse_unknown(source: Source, ports: list[str]) -> None:
     for field in ("about", "dynamic"):
         for name in getattr(source, field):
             if name not in ports:
-                raise UsageError(f"{field} names {name!r}, which is no port", hint=", ".join(ports))
+                raise UsageError(
+                    f"there is no port {name!r}", where=field, hint=f"ports: {', '.join(ports)}"
+                )
 
 
 def _refuse_without_batch(outputs: tuple[Port, ...]) -> None:
@@ -220,8 +230,10 @@ def _refuse_without_batch(outputs: tuple[Port, ...]) -> None:
         Finding(
             code="RW113",
             where=port.name,
-            what=f"shape {port.shape} does not follow the batch: its rows are mixed or constant",
-            hint="return one row for each row of the input, or leave it out with None in outputs=",
+            what=f"shape {port.shape} stays the same for every batch: it mixes rows, or is "
+            "constant",
+            hint="return one row for each row of the input, or put None in its place in "
+            "outputs=(…)",
         )
         for port in outputs
         if BATCH not in port.shape

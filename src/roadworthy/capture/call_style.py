@@ -41,9 +41,10 @@ def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
     unknown = [name for name in memory_arguments if name not in parameters]
     if unknown:
         raise UsageError(
-            f"memory {unknown[0]!r} is no argument of forward({', '.join(parameters)})",
+            f"memory {unknown[0]!r} is not an argument of forward({', '.join(parameters)})",
             where=type(source.module).__name__,
-            hint=f"name a forward argument, or an attribute: memory={{{unknown[0]!r}: 'hidden'}}",
+            hint="name an argument of forward, or the attribute that holds the state: "
+            f"memory={{{unknown[0]!r}: 'hidden'}}",
         )
     if parameters and all(name in parameters for name in names):
         return CallStyle(tuple(names), "by_name")
@@ -57,7 +58,9 @@ def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
         f"the example has {', '.join(map(repr, names))}, "
         f"but forward takes ({', '.join(parameters)})",
         where=type(source.module).__name__,
-        hint="name the example's entries like the arguments of forward",
+        hint=f"use the arguments as keys: example={{{parameters[0]!r}: …}}"
+        if parameters
+        else "give forward one argument for each input",
     )
 
 

@@ -25,11 +25,25 @@ def capture(source: Source) -> Program:
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
             signature=analysis.signature,
-            graph=graph,
+            graph=_owned(graph),
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
             sampling=sampling_of(graph, analysis.signature),
         )
+
+
+def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Changes the graph: its weights and constants are copies of its own.
+
+    Those of the module go back to their device when export mode ends, and may be trained on.
+    """
+    for held in (graph.state_dict, graph.constants):
+        for name, value in held.items():
+            if isinstance(value, torch.nn.Parameter):
+                held[name] = torch.nn.Parameter(value.detach().clone(), requires_grad=False)
+            elif isinstance(value, torch.Tensor):
+                held[name] = value.detach().clone()
+    return graph
 
 
 def _others(inputs: Tensors) -> Tensors:
@@ -51,10 +65,12 @@ def _refuse_frozen_example(
     )
     if not same:
         raise ExportError(
-            "another example gives another graph: the values of the example became part of it",
+            "two examples gave two different graphs: a value of the example is frozen into the "
+            "graph",
             code="RW125",
             where=type(source.module).__name__,
-            hint="compute from the input with torch alone; look for NumPy, .data and .tolist()",
+            hint="compute with torch alone: look for .numpy(), .data, .tolist(), a global that "
+            "it writes",
         )
 
 

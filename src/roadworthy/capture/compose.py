@@ -118,9 +118,9 @@ def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
             rest = {key: value for key, value in result.items() if key not in _names(slots)}
             return rest, {k: v for s in slots for k, v in unpack(s.layout, result[s.name]).items()}
         raise ExportError(
-            f"forward returns no {lacking[0]!r}",
+            f"forward does not return the memory {lacking[0]!r}",
             where="memory",
-            hint="return the next memory under the name of its argument",
+            hint=f"return its next value under that name: {{'actions': …, {lacking[0]!r}: …}}",
         )
     parts = list(result) if isinstance(result, (tuple, list)) else [result]
     # (actions, (h, c)) means the same as (actions, h, c).
@@ -128,10 +128,10 @@ def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
         parts = [parts[0], *parts[1]]
     if len(parts) <= len(slots):
         raise ExportError(
-            f"forward returns {len(parts)} values; expected outputs and then "
+            f"forward returns {len(parts)} values, expected the outputs and then "
             f"{len(slots)} memory values",
             where="memory",
-            hint=f"return actions, {', '.join(_names(slots))}",
+            hint=f"end forward with: return actions, {', '.join(_names(slots))}",
         )
     outputs, memory = parts[: -len(slots)], parts[-len(slots) :]
     persisted: Tensors = {}
@@ -150,27 +150,31 @@ def named_outputs(result: Any, source: Source) -> Tensors:
                 f"forward returns a {type(tensor).__name__}, expected tensors",
                 code="RW190",
                 where=return_line(type(source.module).forward) or where,
-                hint="return its mean: distribution.mean"
+                hint="return a tensor of it, such as distribution.mean"
                 if isinstance(tensor, Distribution)
-                else "return a tensor with a row for each row of the input, or leave it out",
+                else "return a tensor with one row for each row of the input, or do not return it",
             )
     wanted = source.outputs if source.outputs is not None else names
     if wanted is None and len(tensors) > 1:
         raise UsageError(
             f"forward returns {len(tensors)} tensors without names",
             where=where,
-            hint="name them: outputs=('actions', …); None leaves one out",
+            hint="name them: outputs=('actions', …), with None for one to leave out",
         )
     wanted = ["actions"] if wanted is None else wanted
     if len(wanted) != len(tensors):
         raise UsageError(
             f"outputs names {len(wanted)} tensors, forward returns {len(tensors)}",
             where=where,
-            hint="one name for each tensor; None leaves one out",
+            hint="give one name for each tensor, and None for one to leave out",
         )
     twice = [name for name, count in Counter(wanted).items() if name is not None and count > 1]
     if twice:
-        raise UsageError(f"two outputs are called {twice[0]!r}", where=where)
+        raise UsageError(
+            f"two outputs are called {twice[0]!r}",
+            where=where,
+            hint="give each its own name: outputs=(…)",
+        )
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
 
 

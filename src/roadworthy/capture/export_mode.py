@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -18,13 +18,26 @@ def export_mode(source: Source) -> Iterator[None]:
     original = [] if source.rewritten is None else [source.rewritten.module]
     modules = [source.module, *original, *_modules(source)]
     _refuse_lazy(source.module)
-    with preserved(*modules), one_thread():
+    with preserved(*modules), one_thread(), _not_training(modules):
         for module in modules:
             module.eval()
             for _, value in walk(module):
                 if isinstance(value, torch.Tensor) and value.device.type != "cpu":
                     value.data = value.data.cpu()
         yield
+
+
+@contextmanager
+def _not_training(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
+    """No parameter asks for gradients: torch.export writes down which do, and it means nothing."""
+    training = [each for module in modules for each in module.parameters() if each.requires_grad]
+    for parameter in training:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in training:
+            parameter.requires_grad_(True)
 
 
 @contextmanager

@@ -87,18 +87,19 @@ def attribute_start(declared: Attribute, name: str, held: Any, made: Any) -> Any
     if declared.initial is None or isinstance(declared.initial, str):
         if declared.initial not in (None, "current"):
             raise UsageError(
-                f"initial={declared.initial!r} says nothing",
+                f"initial={declared.initial!r} is not a value to start from",
                 where=declared.path,
-                hint="a number, a tensor, or 'current' for what the attribute holds now",
+                hint="pass a number, a tensor, or 'current' for what the attribute holds now",
             )
         if declared.initial == "current" and held is not None:
             return {port: leaf.clone() for port, leaf in tensors.items()}
         if held is not None and any(leaf.any() for leaf in tensors.values()):
             raise UsageError(
-                "the attribute holds values: is this where an episode starts?",
+                "the attribute holds values that are not zero: every episode would start from them",
                 code="RW114",
                 where=declared.path,
-                hint=f"reset it before the export, or say so: memory={{{name!r}: "
+                hint="reset the module before the export, or keep them on purpose: "
+                f"memory={{{name!r}: "
                 f"rw.Attribute({declared.path!r}, initial='current')}}",
             )
         return {port: torch.zeros_like(leaf) for port, leaf in tensors.items()}
@@ -136,9 +137,9 @@ def one_row(name: str, value: torch.Tensor, axis: int) -> torch.Tensor:
     first = value.select(axis, 0).unsqueeze(axis)
     if not torch.equal(first.expand_as(value), value):
         raise UsageError(
-            "the rows of the initial value differ",
+            "the rows of the initial value differ, and every row must start the same",
             where=name,
-            hint="give one initial value that holds for every row",
+            hint="pass an initial value of one row",
         )
     return first
 

@@ -85,7 +85,7 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
         raise differing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
     raise ExportError(
-        f"no axis of the memory is the batch: {shapes}",
+        f"no axis of the memory follows the batch: {shapes}",
         code="RW110",
         where="memory",
         hint="reset the module first, and give the memory one row for each row of the example",
@@ -103,7 +103,9 @@ def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
             results.append(run(step, inputs, memory))
     first, again, other = results
     if not _close(first, again):
-        raise _unseen(step.composed.module)
+        names = [*step.outputs, *step.composed.memory_names]
+        calls = (dict(zip(names, each, strict=True)) for each in (first, again))
+        raise _unseen(step.composed.module, *calls)
     if not _close(first, other):
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
@@ -147,16 +149,35 @@ def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
         return
     found = [_hidden(module, path, before.get(path)) for path in touched]
     found += [_learning(path) for path in learning]
-    raise ExportError(findings=found) if found else _unseen(module)
+    raise ExportError(findings=found) if found else _unseen(module, first, later)
 
 
-def _unseen(module: torch.nn.Module) -> ExportError:
+def _unseen(module: torch.nn.Module, first: Tensors, later: Tensors) -> ExportError:
+    """The error for state that lies outside of the module, with the values that show it."""
+    seen = next(
+        _differing(name, first[name], later[name])
+        for name in first
+        if not _close((first[name],), (later[name],))
+    )
     return ExportError(
-        "the same inputs gave other outputs after a call, by a way that cannot be seen",
+        f"two calls with the same inputs gave {seen}, from the same tensors and numbers in the "
+        "module",
         code="RW112",
         where=type(module).__name__,
-        hint="keep state in tensor attributes, declare it with memory=…, draw no random numbers",
+        hint="look for what else forward reads: a global, a closure or another object that it "
+        "writes, the clock, a random generator of its own. Draw no random numbers, keep state in a "
+        "tensor attribute and declare it: memory={'name': 'attribute'}",
     )
+
+
+def _differing(name: str, one: torch.Tensor, other: torch.Tensor) -> str:
+    """`0.1 and 0.3 for actions[0][1]`: the element at which two results differ most."""
+    if one.shape != other.shape:
+        return f"shapes {tuple(one.shape)} and {tuple(other.shape)} for {name}"
+    worst = int((other.double() - one.double()).abs().nan_to_num(torch.inf).argmax())
+    place = "".join(f"[{int(each)}]" for each in np.unravel_index(worst, tuple(one.shape)))
+    values = " and ".join(f"{float(each.flatten()[worst]):.6g}" for each in (one, other))
+    return f"{values} for {name}{place}"
 
 
 def call_natively(composed: ComposedPolicy, inputs: Tensors, memory: Tensors) -> Tensors:
@@ -185,8 +206,8 @@ def _learning(path: str) -> Finding:
     return Finding(
         code="RW112",
         where=f"normalizer.{path.partition('.')[2]}",
-        what="the normaliser goes on learning: its statistics change at every call",
-        hint="freeze the statistics: update them in training mode only",
+        what="the normaliser still learns: its statistics change at every call",
+        hint="update them only `if self.training:`",
     )
 
 

@@ -73,7 +73,7 @@ def _normalizers(recipe: Mapping[str, Any]) -> dict[str, Any]:
         if data == MODULE:
             raise UsageError(
                 f"the bundle was exported with a normaliser module for {port!r}",
-                hint=f"pass it again: verify(…, normalizer={{{port!r}: module}})",
+                hint=f"pass it again: rw.verify(…, normalizer={{{port!r}: module}})",
             )
         found[port] = tagged(data)
     return found

@@ -32,10 +32,10 @@ class Normalize(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not _fits(self.mean, x):
             raise UsageError(
-                f"statistics of shape {tuple(self.mean.shape)} for an input of {tuple(x.shape)}",
+                f"the statistics have shape {tuple(self.mean.shape)}, the input {tuple(x.shape)}",
                 code="RW030",
                 where="normalizer",
-                hint="one mean and one spread for each element of a row",
+                hint="pass one mean and one std (or var) for each element of a row",
             )
         scaled = (x - self.mean.to(x.dtype)) / self.divisor.to(x.dtype)
         return scaled if self.clip is None else scaled.clamp(-self.clip, self.clip)
@@ -103,7 +103,7 @@ def _misfit(what: str, action: Tensor) -> UsageError:
         f"{what} for {action.shape[-1]} action elements",
         code="RW030",
         where="action",
-        hint="one number for each element, or one for all",
+        hint="pass one number for each element, or one for all",
     )
 
 

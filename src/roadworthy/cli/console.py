@@ -106,10 +106,7 @@ def _worst(check: Check) -> str:
 def print_certificate(certificate: Certificate) -> None:
     console = out()
     console.print(certificate_table(certificate))
-    for check in certificate.checks:
-        if check.first_failure:
-            console.print(Text(f"  {check.title}: {check.first_failure}", "red"))
-    print_findings(certificate.findings, stderr=False)
+    print_findings([*certificate.failures, *certificate.findings], stderr=False)
 
 
 def size_text(count: int) -> str:

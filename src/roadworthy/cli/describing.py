@@ -86,7 +86,8 @@ def example(text: str) -> tuple[str, torch.Tensor]:
     if match is None or dtype not in DTYPES:
         raise UsageError(
             f"cannot read --input {text!r}",
-            hint="NAME=SHAPE such as obs=48, image=uint8:84,84,4 or step=int64:",
+            hint="write NAME=SHAPE of one row: obs=48, image=uint8:84,84,4, or step=int64: for a "
+            "scalar",
         )
     shape = [int(size) for size in match["shape"].split(",") if size]
     return match["name"], torch.zeros(2, *shape, dtype=getattr(torch, dtype))
@@ -96,5 +97,7 @@ def pair(text: str, option: str, such_as: str) -> tuple[str, str]:
     """Name and value of an option that takes `NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise UsageError(f"cannot read {option} {text!r}", hint=f"NAME=VALUE, such as {such_as}")
+        raise UsageError(
+            f"cannot read {option} {text!r}", hint=f"write NAME=VALUE, such as {such_as}"
+        )
     return name, value

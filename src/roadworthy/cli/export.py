@@ -72,8 +72,10 @@ def export(
     """
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
-    from roadworthy.exporting import ExportOptions
+    from roadworthy.exporting import ExportOptions, ExportPlan
     from roadworthy.exporting import export as export_policy
+
+    wanted = ExportPlan(targets=targets or [DEFAULT]).targets  # before anything is loaded
 
     with working(silent=as_json) as progress:
         options = ExportOptions(
@@ -87,9 +89,7 @@ def export(
         found = thing(source)
         given = keywords(inputs, memory, outputs, exploration, env, settings)
         refuse_bare_module(found, given)
-        bundle = export_policy(
-            found, folder, **given, targets=targets or [DEFAULT], fix=fix, options=options
-        )
+        bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())
     if as_json:
@@ -123,5 +123,5 @@ def refuse_bare_module(found: Any, given: Mapping[str, Any]) -> None:
     if adapter_for(found) is None:
         raise UsageError(
             "a bare module does not say what its inputs are",
-            hint="--input obs=48 (the shape of one row), once for each input",
+            hint="add --input obs=48 (the shape of one row), once for each input",
         )

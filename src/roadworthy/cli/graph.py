@@ -23,7 +23,7 @@ def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust:
     if bundle is None:
         if path.suffix == ".pt2" or target not in (None, "onnx"):
             raise UsageError(
-                f"{path} is no bundle folder", hint="--graph of a .pt2 needs the folder"
+                f"{path} is not a bundle folder", hint="pass the folder that the file is in"
             )
         return list(_model_lines(path.read_bytes()))
     chosen = engines.chosen(
@@ -33,7 +33,8 @@ def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust:
     if not show:
         raise UsageError(
             f"{chosen} is machine code, which has no graph to show",
-            hint=f"export with targets=[{targets.DEFAULT!r}, {chosen!r}] and show the former",
+            hint=f"export with targets=[{targets.DEFAULT!r}, {chosen!r}] and look at the first: "
+            f"--target {targets.DEFAULT}",
         )
     return list(cast("Show", targets.imported(show))(bundle, trust=trust))
 

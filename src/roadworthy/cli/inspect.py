@@ -126,7 +126,10 @@ def _lone_signature(path: Path) -> Signature:
         return load(path).signature
     found = Archive(data, where=str(path)).signature
     if found is None:
-        raise BundleError(f"{path} carries no signature: Roadworthy did not write it")
+        raise BundleError(
+            f"{path} has no signature: Roadworthy did not write it",
+            hint="pass a bundle folder, or a file that rw.export wrote",
+        )
     return found
 
 

@@ -38,7 +38,7 @@ def resolve(target: str) -> Any:
     if isinstance(found, type):
         raise UsageError(
             f"{target} is a class, not a trained policy",
-            hint="name an instance, or a function that makes one and loads its weights",
+            hint="name an instance, or a function that makes one, loads its weights and returns it",
         )
     if not inspect.isroutine(found):
         return found
@@ -60,8 +60,9 @@ def _module(place: str) -> ModuleType:
     if not place.endswith(".py"):
         if path.is_file():
             raise UsageError(
-                f"{place} is no Python file",
-                hint="write a file.py with a function that loads it and returns the module",
+                f"{place} is not a Python file",
+                hint="write a load.py with a function that returns the loaded module, and pass "
+                "load.py:function",
             )
         with explained(place):
             return importlib.import_module(place)

@@ -25,7 +25,9 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     from roadworthy.verification.graph_values import artifact_values
 
     if not path.is_dir():
-        raise UsageError(f"{path} is no bundle folder", hint="--values needs the folder")
+        raise UsageError(
+            f"{path} is not a bundle folder", hint="--values needs the folder, not a file of it"
+        )
     bundle = Bundle.open(path)
     signature = bundle.signature
     rows = signature.fixed_rows or 1

@@ -68,7 +68,10 @@ def verify(
     else:
         print_certificate(certificate)
         if live is None:
-            out().print("the live module was not part of it: --against file.py:name", style="dim")
+            told = (
+                "compared with the recorded steps only; --against file.py:name adds the live policy"
+            )
+            out().print(told, style="dim")
     if not certificate.passed:
         raise typer.Exit(1)
 

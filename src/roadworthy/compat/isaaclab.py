@@ -163,7 +163,7 @@ def _width(actor: nn.Module, embedding: str) -> int:
         if isinstance(layer, nn.Linear) and layer.in_features > 0:
             return layer.in_features
     raise UsageError(
-        f"the size of the observation cannot be read off {type(actor).__name__}",
+        f"the size of the observation cannot be read from {type(actor).__name__}",
         hint="pass example={'obs': torch.zeros(1, n)}",
     )
 

@@ -44,6 +44,8 @@ def example_lacking(patient: Patient) -> Iterator[Finding]:
         code="RW171",
         where=patient.name,
         what="no example was given: the code was read, but nothing was run",
-        hint=f"example={{{listed}}}" if shapes else "example={'obs': …}, batch axis first",
+        hint=f"pass example={{{listed}}}"
+        if shapes
+        else "pass example={'obs': …}, batch axis first",
         severity="note",
     )

@@ -56,7 +56,9 @@ def add_actor_memory(context_manager: ContextManager, get_hidden_states_func: Ge
         )
     if not isinstance(states, tuple) or not all(isinstance(s, torch.Tensor) for s in states):
         raise UsageError(
-            f"expected a tuple of tensors, got {type(states).__name__}", where="add_actor_memory"
+            f"expected a tuple of tensors, got {type(states).__name__}",
+            where="add_actor_memory",
+            hint="return a tuple such as (h,) or (h, c)",
         )
     for index in range(len(states)):
         read = partial(_state, get_hidden_states_func, index)

@@ -143,7 +143,7 @@ def _refuse_randomness(halves: Mapping[str, CapturedHalf]) -> None:
                 Finding(
                     code="RW123",
                     where=place,
-                    what="random numbers are drawn inside the graph",
+                    what="the environment draws random numbers here, and a file must not",
                     hint="switch the noise off for the export, or keep it in a tensor and "
                     "register that as an Input",
                 )

@@ -23,6 +23,7 @@ class ContextManager:
         self._modules: list[torch.nn.Module] = []
 
     def add_component(self, component: Component) -> None:
+        """Register an `Input`, an `Output`, a `Memory` or a `Connection`."""
         if not isinstance(component, (Input, Output, Connection)):
             raise UsageError(
                 f"expected an Input, Output, Memory or Connection, got {type(component).__name__}",
@@ -31,10 +32,12 @@ class ContextManager:
         self._components.append(component)
 
     def add_components(self, components: Sequence[Component]) -> None:
+        """Register several at once."""
         for component in components:
             self.add_component(component)
 
     def add_group(self, group: Group) -> None:
+        """Register everything in a group, groups inside of it included."""
         self._groups.append(group)
         for item in group.items:
             if isinstance(item, Group):

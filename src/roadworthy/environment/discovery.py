@@ -44,7 +44,10 @@ class Discovery:
 
 
 def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
-    """The components that the environment lacks; it is handed back as it was."""
+    """The components that the environment lacks; it is handed back as it was.
+
+    Printed, they are the lines to add; `register()` adds them.
+    """
     source = EnvironmentSource(env, actor)
     with preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)

@@ -18,6 +18,7 @@ class ExportableEnvironment(abc.ABC):
         self._command_updates: list[Callable[[], None]] = []
 
     def context_manager(self) -> ContextManager:
+        """Where inputs, outputs and memory are registered."""
         return self._context_manager
 
     @abc.abstractmethod
@@ -49,6 +50,7 @@ class ExportableEnvironment(abc.ABC):
         """Called before each capture."""
 
     def empty_actor_observations(self) -> torch.Tensor:
+        """Zeros of the shape and dtype of the observations."""
         return torch.zeros_like(self.compute_observations())
 
     def metadata(self) -> dict[str, str]:
@@ -64,6 +66,7 @@ class ExportableEnvironment(abc.ABC):
         """Not needed: evaluation drives the inputs itself."""
 
     def get_observation_names(self) -> list[str]:
+        """A name for each element of the observations, for reports."""
         return [f"obs_{index}" for index in range(self.empty_actor_observations().shape[-1])]
 
     def observations_reset(self) -> torch.Tensor:

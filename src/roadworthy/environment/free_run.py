@@ -31,8 +31,8 @@ def free_run(policy: Policy, source: EnvironmentSource) -> Check:
                 if _step(step, policy, living, comparison):
                     _restart(step + 1, policy, source, starts)
     _blame_start(comparison, starts)
-    claim = f"{LIFE_STEPS} policy steps of the living environment come out the same"
-    return comparison.check("life", claim)
+    claim = f"the artifact gives what the running environment gives, for {LIFE_STEPS} policy steps"
+    return comparison.check("free run", claim)
 
 
 def _restart(step: int, policy: Policy, source: EnvironmentSource, starts: Comparison) -> None:

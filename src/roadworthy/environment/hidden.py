@@ -45,17 +45,19 @@ class Hidden:
     handed_over: bool = False
 
     def finding(self, source: EnvironmentSource) -> Finding:
-        cause = "changes by itself" if self.kind == "Input" else "is changed by the step"
+        cause = "changes between steps" if self.kind == "Input" else "is written by the step"
         if self.place is None:
             return Finding(
                 code="RW121",
                 where=self.where,
-                what=f"reads a tensor that {cause} and that no attribute leads to",
-                hint=f"keep it in an attribute of the environment, and register it as {self.kind}",
+                what=f"reads a tensor that {cause}, and no attribute of the environment holds it",
+                hint=f"keep it in an attribute of the environment and register that as {self.kind}",
             )
         shown = self.place.public(source.roots)
         if self.number:
-            what = "a Python number that changes, and the outputs depend on it"
+            what = (
+                "is a Python number that changes, and the outputs depend on it: it would be frozen"
+            )
         else:
             what = f"is read, {cause}, and is not registered: it would be frozen"
         return Finding(

@@ -52,7 +52,7 @@ def located(name: str, read: Any, roots: Mapping[str, object]) -> Number:
         if answer == _other(value):
             return Number(place, roots)
     raise UsageError(
-        f"the callback returns the number {value!r}, which no attribute holds",
+        f"the callback returns the number {value!r}, and no attribute holds that number",
         code="RW120",
         where=name,
         hint="return the attribute itself, without arithmetic",
@@ -67,10 +67,10 @@ def write(name: str, read: GetTensor, value: torch.Tensor) -> None:
         read().copy_(value)
     if not torch.equal(read().cpu(), value):
         raise UsageError(
-            "the callback returns a new tensor at each call; the environment never sees it",
+            "the callback returns a copy: what is written into it never reaches the environment",
             code="RW120",
             where=name,
-            hint="return the stored tensor itself, or a view of it, without clone or arithmetic",
+            hint="return the stored tensor itself or a view of it, without clone() or arithmetic",
         )
 
 

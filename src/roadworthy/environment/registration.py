@@ -45,11 +45,15 @@ def _names(source: EnvironmentSource) -> Iterator[Finding]:
         if count > 1:
             yield _finding(name, f"the name is used {count} times", "give each its own name")
         if name in (ACTIONS, OBSERVATIONS, CLOCK):
-            yield _finding(name, "the name belongs to the policy itself", "choose another name")
+            yield _finding(name, "the name is reserved for the policy", "choose another name")
         if not name.isprintable() or not name.strip() or name != name.strip():
-            yield _finding(repr(name), "ONNX cannot carry this name", "use plain text")
+            yield _finding(repr(name), "not a usable port name", "use printable text")
     if not source.inputs:
-        yield _finding("environment", "no Input is registered", "add what the policy reads")
+        yield _finding(
+            "environment",
+            "no Input is registered",
+            "register what the policy reads: rw.discover(env, actor) lists it",
+        )
 
 
 def _metadata(source: EnvironmentSource) -> Iterator[Finding]:
@@ -67,11 +71,15 @@ def _tensors(source: EnvironmentSource, *, contract: bool) -> Iterator[Finding]:
     for name, read in (source.ports | source.outputs).items():
         value: Any = read()
         if not isinstance(value, torch.Tensor):
-            yield _finding(name, f"the callback returns a {type(value).__name__}, not a tensor")
+            yield _finding(
+                name,
+                f"the callback returns a {type(value).__name__}, expected a tensor",
+                "return the tensor that the environment keeps",
+            )
         elif contract and value.dtype not in CONTRACT_DTYPES:
             yield _finding(
                 name,
-                f"dtype {str(value.dtype).removeprefix('torch.')} cannot cross this port",
+                f"Exploy's controller cannot pass {str(value.dtype).removeprefix('torch.')}",
                 "use float32, int32 or bool",
             )
 
@@ -83,8 +91,8 @@ def _shapes(source: EnvironmentSource) -> Iterator[Finding]:
     if actions.shape != empty.shape:
         yield _finding(
             "empty_actions",
-            f"the actor returns {tuple(actions.shape)}, got {tuple(empty.shape)}",
-            "return zeros of the shape of the actions",
+            f"returns shape {tuple(empty.shape)}, the actor's actions have {tuple(actions.shape)}",
+            "return zeros of the actions' shape",
         )
 
 
@@ -97,7 +105,7 @@ def _shared(source: EnvironmentSource) -> Iterator[Finding]:
             place = (read.place.path,)
         if place in seen and tensor.numel():
             yield _finding(
-                name, f"is the same tensor as {seen[place]}", "register it once, as one of the two"
+                name, f"is the same tensor as {seen[place]}", "register it once, under one name"
             )
         seen.setdefault(place, name)
 
@@ -122,7 +130,7 @@ def _useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
     for name in idle:
         yield _finding(
             name,
-            "never influences anything",
+            "other values of it change no output and no memory",
             "remove it, or return the tensor that the environment really reads",
         )
 
@@ -157,7 +165,9 @@ def _unwritten(source: EnvironmentSource) -> Iterator[Finding]:
     for name in source.outputs:
         values = [outcome[name] for outcome in outcomes]
         if not touched[name] and all(torch.equal(value, values[0]) for value in values):
-            yield _finding(name, "nothing writes this output", "return the tensor of the commands")
+            yield _finding(
+                name, "no step writes this output", "return the tensor that apply_actions writes"
+            )
 
 
 def _both_halves(source: EnvironmentSource) -> list[torch.Tensor]:

@@ -121,9 +121,9 @@ def describe(
     """The source of a whole environment; `auto` registers what was forgotten."""
     if actor is None:
         raise UsageError(
-            "an environment is exported with its actor",
+            "the actor is missing: an environment is exported together with it",
             where=type(env).__name__,
-            hint="rw.export_environment(env, actor, folder), or actor=… beside the environment",
+            hint="rw.export_environment(env, actor, folder), or pass actor=…",
         )
     if auto:
         from roadworthy.environment.discovery import discover  # which looks at a source itself

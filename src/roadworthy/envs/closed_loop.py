@@ -46,12 +46,14 @@ class ClosedLoop:
                 f"expected a Gymnasium id or a function, got a {type(self.env).__name__}",
                 where="env",
                 hint="pass a function that makes it: env=lambda: gym.make(…); "
-                "two copies are needed, one for each side",
+                "both sides play in a copy of their own",
             )
         made = self.env()
         if not hasattr(made, "step"):
             raise UsageError(
-                f"the function gives a {type(made).__name__}, expected an environment", where="env"
+                f"the function returned a {type(made).__name__}, expected an environment",
+                where="env",
+                hint="return a Gymnasium environment: env=lambda: gym.make(…)",
             )
         return made
 
@@ -63,7 +65,12 @@ def make_env(name: str) -> Any:
         return gym.make(name)
     except gym.error.Error as error:
         near = did_you_mean(name, list(gym.registry))
-        hint = near if near.startswith("did") else "a Gymnasium id, module:Id, or file.py:make_env"
+        hint = (
+            near
+            if near.startswith("did")
+            else "pass a Gymnasium id, module:Id, or file.py:make_env"
+        )
         raise UsageError(f"no environment {name!r}: {error}", hint=hint) from error
     except ModuleNotFoundError as error:
-        raise UsageError(f"no environment {name!r}: {error}") from error
+        hint = f"pip install the package that provides {error.name}"
+        raise UsageError(f"no environment {name!r}: {error}", hint=hint) from error

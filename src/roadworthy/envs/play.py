@@ -57,13 +57,14 @@ def turns(
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """What a policy earned in each episode, and how long it lasted."""
+    """What a policy earned in each episode, and how many steps it lasted."""
 
     returns: tuple[float, ...]
     steps: tuple[int, ...]
 
     @property
     def mean_return(self) -> float:
+        """The mean over all episodes."""
         return float(np.mean(self.returns))
 
     def __str__(self) -> str:
@@ -80,7 +81,7 @@ def play(
     max_steps: int = MAX_STEPS,
     progress: Callable[[str], None] | None = None,
 ) -> Episodes:
-    """Returns and lengths of some episodes in a Gymnasium environment. Needs no PyTorch.
+    """The returns and lengths of some episodes in a Gymnasium environment. Needs no PyTorch.
 
     `env` is a Gymnasium id or a function that makes an environment; the first episode has the
     seed `seed`, the next one more each.

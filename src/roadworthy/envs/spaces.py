@@ -11,6 +11,8 @@ from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.port import BATCH, Port
 from roadworthy.spec.signature import Action, Signature
 
+_TRAINED_IN = "pass the environment that the policy was trained in, with its wrappers"
+
 
 def refuse_misfit(signature: Signature, observation: Any, action: Any) -> None:
     """An error that shows both sides of every port that does not fit its space."""
@@ -30,7 +32,9 @@ def _observation_problems(signature: Signature, space: Any) -> Iterator[Finding]
             if port.name not in named:
                 yield Finding(
                     code="RW001", where=port.name,
-                    what=f"the environment observes {', '.join(map(repr, named))}",
+                    what="the policy takes it, the environment observes "
+                    f"{', '.join(map(repr, named))}",
+                    hint=_TRAINED_IN,
                 )  # fmt: skip
             else:
                 yield from _shape_problem(port, named[port.name])
@@ -40,6 +44,7 @@ def _observation_problems(signature: Signature, space: Any) -> Iterator[Finding]
         yield Finding(
             code="RW001", where="observation",
             what=f"the policy takes {names}, the environment gives one {type(space).__name__}",
+            hint=_TRAINED_IN,
         )  # fmt: skip
         return
     yield from _shape_problem(observed[0], space)
@@ -51,7 +56,7 @@ def _shape_problem(port: Port, space: Any) -> Iterator[Finding]:
         yield Finding(
             code="RW001", where=port.name,
             what=f"the policy takes rows of {row}, the environment observes {tuple(space.shape)}",
-            hint="is this the environment that the policy was trained in, wrappers included?",
+            hint=_TRAINED_IN,
         )  # fmt: skip
     elif space.dtype is not None and np.dtype(space.dtype).kind != np.dtype(port.dtype).kind:
         yield Finding(
@@ -69,24 +74,26 @@ def _action_problems(signature: Signature, space: Any) -> Iterator[Finding]:
         yield Finding(
             code="RW001", where=port.name,
             what=f"the policy chooses among {action.sizes[0]} actions, the environment has {count}",
+            hint=_TRAINED_IN,
         )  # fmt: skip
     elif count is not None and port.dtype.startswith("float"):
         yield Finding(
             code="RW001", where=port.name,
             what=f"the policy gives {port}, the environment takes one of {count} actions",
-            hint="export with action=rw.Argmax(), so that the policy chooses",
+            hint="export with action=rw.Argmax()",
         )  # fmt: skip
     elif tuple(space.shape or ()) != _row(port):
         yield Finding(
             code="RW001", where=port.name,
             what=f"the policy gives rows of {_row(port)}, the environment takes {space}",
+            hint=_TRAINED_IN,
         )  # fmt: skip
     elif _beyond(action, space):
         yield Finding(
             code="RW001", where=port.name,
             what=f"the policy gives {action}, the environment takes "
             f"[{np.min(space.low):g}, {np.max(space.high):g}]",
-            hint="scale to the bounds of the environment: rw.ScaleToBounds(low=…, high=…)",
+            hint="export with the environment's bounds: action=rw.ScaleToBounds(low=…, high=…)",
         )  # fmt: skip
 
 

@@ -40,9 +40,8 @@ def in_training(module: nn.Module) -> Iterator[Finding]:
         yield Finding(
             code="RW160",
             where=f"{type(module).__name__}.{left[0]}".rstrip("."),
-            what=f"{len(left)} part(s) were in training mode; the policy was exported as it "
-            "evaluates",
-            hint="call module.eval() before the export to say that this is meant",
+            what=f"{len(left)} part(s) were in training mode; the export used evaluation mode",
+            hint="nothing to do; module.eval() before the export makes this note go away",
             severity="note",
         )
 
@@ -71,8 +70,8 @@ def _unread_statistics(source: Source) -> Iterator[Finding]:
                 code="RW163",
                 where=f"normalizer of {port}",
                 what=what,
-                hint="load the statistics of the training; pass torch.nn.Identity() if there "
-                "are none",
+                hint="load the trained statistics, or pass normalizer=torch.nn.Identity() if the "
+                "policy was trained without",
                 severity="warning",
             )
 
@@ -91,7 +90,7 @@ def _unread(normalizer: Normalizer | nn.Module, example: Tensor) -> str:
     if not torch.isfinite(result).all() or result.abs().median() > FAR:
         return "ordinary values become infinite or huge: the statistics look zeroed"
     if REARRANGED.close(values, result):
-        return "it changes nothing: the statistics are those of a normaliser that saw no data"
+        return "it changes nothing: its statistics were never updated"
     return ""
 
 
@@ -103,6 +102,6 @@ def _without_limits(signature: Signature) -> Iterator[Finding]:
                 code="RW324",
                 where=port.name,
                 what=f"an input of {port.dtype} without limits: only 0 and 1 were tried",
-                hint=f"say what it can be: about={{{port.name!r}: rw.About(low=0, high=…)}}",
+                hint=f"give its limits: about={{{port.name!r}: rw.About(low=0, high=…)}}",
                 severity="warning",
             )

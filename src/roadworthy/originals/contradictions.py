@@ -15,6 +15,7 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import INITIAL
 
 CODE = "RW321"
+_OTHER_CELL = "the bundle may be of another cell, such as a GRU for an LSTM: export again"
 
 
 def other_ports(signature: Signature, source: Source) -> Finding | None:
@@ -27,7 +28,7 @@ def other_ports(signature: Signature, source: Source) -> Finding | None:
         code="RW001",
         where="against",
         what=f"the Source takes {', '.join(described)}, the bundle {', '.join(names)}",
-        hint="pass the Source that the bundle was exported from",
+        hint="pass the Source that the bundle was exported from, or export again",
     )
 
 
@@ -48,8 +49,8 @@ def _inputs(signature: Signature, source: Source) -> Iterator[Finding]:
             yield Finding(
                 code=CODE,
                 where=port.name,
-                what=f"the original takes {dtype}, the bundle {port.dtype}: values are truncated",
-                hint=f"export with an example in {dtype}",
+                what=f"the original takes {dtype}, the bundle {port.dtype}: values would be cast",
+                hint=f"export again with an example in {dtype}",
             )
         if len(shape) != len(port.shape) or not _fits(shape, port.shape):
             yield Finding(
@@ -57,7 +58,7 @@ def _inputs(signature: Signature, source: Source) -> Iterator[Finding]:
                 where=port.name,
                 what=f"the original takes {shape_text(('batch', *shape[1:]))}, "
                 f"the bundle {shape_text(port.shape)}{_axes_said(shape, port.shape)}",
-                hint="export with an example that is laid out as the original takes it",
+                hint="export again with an example in the shape that the original takes",
             )
 
 
@@ -69,7 +70,7 @@ def _fits(shape: tuple[int, ...], declared: tuple[int | str, ...]) -> bool:
 
 def _axes_said(shape: tuple[int, ...], declared: tuple[int | str, ...]) -> str:
     same = sorted(map(str, shape[1:])) == sorted(map(str, declared[1:]))
-    return ": the axes are exchanged (HWC and CHW?)" if same and len(shape) > 2 else ""
+    return ": the axes are swapped (HWC and CHW?)" if same and len(shape) > 2 else ""
 
 
 def _memory(signature: Signature, source: Source) -> Iterator[Finding]:
@@ -82,7 +83,7 @@ def _memory(signature: Signature, source: Source) -> Iterator[Finding]:
                 code=CODE,
                 where=f"memory {name}",
                 what="the original remembers it, the bundle does not: its state is not fed back",
-                hint=f"export with memory={{{name!r}: …}}",
+                hint=f"export again with memory={{{name!r}: …}}",
             )
             continue
         start = _start(name, source.memory[name], ports)
@@ -92,7 +93,7 @@ def _memory(signature: Signature, source: Source) -> Iterator[Finding]:
                 code=CODE,
                 where=f"memory {name}",
                 what=f"the original remembers {', '.join(start)}, the bundle {', '.join(held)}",
-                hint="is it another kind of cell, an LSTM for a GRU?",
+                hint=_OTHER_CELL,
             )
             continue
         for port, value in start.items():
@@ -103,7 +104,7 @@ def _memory(signature: Signature, source: Source) -> Iterator[Finding]:
                 code=CODE,
                 where=f"memory {port}",
                 what="the bundle remembers it, the original does not",
-                hint="is it another kind of cell, an LSTM for a GRU?",
+                hint=_OTHER_CELL,
             )
 
 
@@ -124,7 +125,7 @@ def _start(name: str, value: Any, ports: list[Memory]) -> dict[str, Array]:
 def _layout_said(shape: tuple[int, ...], declared: tuple[int | str, ...]) -> str:
     fixed = [size for size in declared if isinstance(size, int)]
     same = len(shape) == len(declared) and not set(fixed) - set(shape)
-    return ": are layers and rows exchanged?" if same else ""
+    return ": are layers and rows swapped?" if same else ""
 
 
 def _start_problems(memory: Memory, value: Array) -> Iterator[Finding]:
@@ -147,5 +148,5 @@ def _start_problems(memory: Memory, value: Array) -> Iterator[Finding]:
             where=where,
             what=f"an episode starts at {value[place]:.6g} in the original and at "
             f"{fresh[place]:.6g} in the bundle",
-            hint="reset the policy before its state is taken for the initial value",
+            hint="reset the policy before the export: what it held became the initial value",
         )

@@ -201,7 +201,11 @@ def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:
         return remembered.slot(name, None, declared)
     ports = [m.name for m in signature.memory if m.name == name or m.name.startswith(f"{name}.")]
     if not ports:
-        raise UsageError(f"the bundle has no memory {name!r}", where="memory")
+        raise UsageError(
+            f"the bundle has no memory {name!r}",
+            where="memory",
+            hint="pass the Source that the bundle was exported from, or export again",
+        )
     layout: Layout = name if ports == [name] else _nested(name, ports)
     return remembered.Slot(name, declared.path, layout)
 

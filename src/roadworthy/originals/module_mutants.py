@@ -44,8 +44,8 @@ def _left_out(module: nn.Module) -> Iterator[ModuleMutant]:
     for path, part in _parts(module):
         named = f"{path!r} ({type(part).__name__})"
         yield ModuleMutant(
-            what=f"the artifact lacks {named}: without it the original gives the same values",
-            hint=f"export the module that has {path!r}",
+            what=f"the artifact lacks {named}: the original without it gives the same values",
+            hint=f"export a module whose forward calls {path!r}",
             where=path,
             applied=partial(_hooked, part, lambda m, given, out: _same_shape(given, out)),
         )
@@ -64,7 +64,8 @@ def _input_scaled(module: nn.Module) -> Iterator[ModuleMutant]:
     path, part = first
     for factor, meaning in ((255.0, "255 times larger"), (1 / 255.0, "255 times smaller")):
         yield ModuleMutant(
-            what=f"what enters {path!r} is {meaning} in the artifact: is /255 missing, or twice?",
+            what=f"the input of {path!r} is {meaning} in the artifact: /255 is missing, or done "
+            "twice",
             hint="divide pixels by 255 once, in the policy or before it",
             where=path,
             applied=partial(_prepared, part, factor),
@@ -89,7 +90,7 @@ def _gates(module: nn.Module) -> Iterator[ModuleMutant]:
             yield ModuleMutant(
                 what=f"the artifact takes the gates of {path!r} for ({', '.join(order)}); "
                 f"PyTorch keeps them as ({', '.join(gates)})",
-                hint="reorder the gates of weights and biases for the other format",
+                hint="reorder the gates in weights and biases when converting them",
                 where=path,
                 applied=partial(_done, reordered, part, gates, order),
             )
@@ -108,8 +109,8 @@ def _parts_exchanged(module: nn.Module) -> Iterator[ModuleMutant]:
     for (path, part), (other, second) in itertools.combinations(_stateful(module), 2):
         if _alike(path, part, other, second):
             yield ModuleMutant(
-                what=f"the artifact has the weights of {path!r} and {other!r} exchanged",
-                hint="load the weights again; external data may be swapped",
+                what=f"the artifact has the weights of {path!r} and {other!r} swapped",
+                hint="export again from the loaded module; external data files may be mixed up",
                 where=path,
                 applied=partial(_done, _exchange_states, part, second),
             )
@@ -122,7 +123,7 @@ def _siblings(module: nn.Module) -> Iterator[ModuleMutant]:
             yield ModuleMutant(
                 what=f"the artifact has the weights of {other!r} where the original has "
                 f"those of {path!r}",
-                hint=f"export {path!r}; {other!r} is another network of the same shape",
+                hint=f"export {path!r}: {other!r} is another network of the same shape",
                 where=path,
                 applied=partial(_done, part.load_state_dict, _copies(donor.state_dict())),
             )
@@ -133,8 +134,8 @@ def _exchanged(module: nn.Module) -> Iterator[ModuleMutant]:
     for (one, first), (other, second) in pairs:
         if first.shape == second.shape:
             yield ModuleMutant(
-                what=f"the artifact has the values of {one!r} and {other!r} exchanged",
-                hint="load the weights again; external data may be swapped",
+                what=f"the artifact has the values of {one!r} and {other!r} swapped",
+                hint="export again from the loaded module; external data files may be mixed up",
                 where=one,
                 applied=partial(_done, _exchange, first, second),
             )
@@ -144,8 +145,9 @@ def _no_bias(module: nn.Module) -> Iterator[ModuleMutant]:
     for path, parameter in module.named_parameters():
         if "bias" in path.rpartition(".")[2]:
             yield ModuleMutant(
-                what=f"the artifact lacks {path!r}: with zeros there the original gives the same",
-                hint="export all parameters of the layer",
+                what=f"the artifact lacks {path!r}: the original with zeros there gives the same "
+                "values",
+                hint="export the layer with its bias",
                 where=path,
                 applied=partial(_done, parameter.data.zero_),
             )

@@ -26,8 +26,8 @@ from roadworthy.spec.transforms import (
     tagged,
 )
 
-NORMALISER_HINT = "export with the normaliser that the policy was trained with: normalizer=…"
-ACTION_HINT = "each action step is applied once, in one place: in action=… or by the caller"
+NORMALISER_HINT = "export with the normaliser of the training: normalizer=…"
+ACTION_HINT = "apply each action step once: in action=…, or in the code that calls the policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,7 +113,7 @@ def _pipelines(steps: Sequence[ActionStep]) -> Iterator[tuple[str, tuple[ActionS
         if isinstance(step, (Argmax, MultiDiscrete)) and step.mask:
             unmasked = dataclasses.replace(step, mask=None)
             yield (
-                f"the artifact ignores the mask {step.mask!r}: it chooses what is forbidden",
+                f"the artifact ignores the mask {step.mask!r}: it chooses masked actions",
                 (*before, unmasked, *after),
             )
         if isinstance(step, MultiDiscrete):

@@ -37,7 +37,7 @@ class Archive:
                 }
         except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError) as error:
             raise BundleCorrupt(
-                f"is no .pt2 archive: {error}",
+                f"this is not a .pt2 archive: {error}",
                 where=where,
                 hint="copy the file again from its source",
             ) from error

@@ -87,7 +87,10 @@ class OnnxEngine:
             try:
                 run(binding)
             except Exception as error:  # onnxruntime's exceptions share no narrower base
-                raise BundleError(f"onnxruntime cannot run the model: {error}") from error
+                raise BundleError(
+                    f"onnxruntime cannot run the model: {error}",
+                    hint="roadworthy verify FOLDER tests the bundle on this machine",
+                ) from error
 
         return step
 

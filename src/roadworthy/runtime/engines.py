@@ -17,7 +17,7 @@ def chosen(wanted: str | None, present: tuple[str, ...], *, where: str) -> str:
     other = present[0]
     instead = f"engine={other!r}" + (", trust=True" if targets.get(other).code else "")
     raise BundleError(
-        f"there is no {wanted} target here, only {', '.join(present)}",
+        f"the bundle has no {wanted} target, only {', '.join(present)}",
         code="RW210",
         where=where,
         hint=f"load with {instead}, or export with targets=[{wanted!r}, …]",
@@ -39,7 +39,7 @@ def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads
             f"the file is code: {row.code}",
             code="RW211",
             where=artifact.where,
-            hint="trust=True (--trust), only for files that you made or whose origin you know",
+            hint="pass trust=True (--trust), only for files that you made or whose origin you know",
         )
     engine = cast("EngineType", targets.imported(row.engines[device]))
     return engine.open(artifact, threads=threads, device=device)

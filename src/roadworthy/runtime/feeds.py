@@ -72,8 +72,9 @@ def _cast(port: Port, value: Any, noted: set[str]) -> Array:
         array: Array = np.asarray(value)
     except Exception as error:  # whatever an object's __array__ raises
         raise PortMismatch(
-            f"expected {port}, got a {type(value).__name__} that is no array: {error}",
+            f"expected {port}, got a {type(value).__name__} that NumPy cannot read: {error}",
             where=port.name,
+            hint="pass a NumPy array; lists need rows of equal length",
         ) from error
     target = np.dtype(port.dtype)
     if array.dtype == target:
@@ -96,6 +97,7 @@ def _rounded(port: Port, array: Array, noted: set[str]) -> Array:
         raise PortMismatch(
             f"a float64 value of {np.nanmax(np.abs(array)):.3g} overflows float32",
             where=port.name,
+            hint="clip the value, or look for a sensor that reads infinity",
         )
     if port.name not in noted:
         noted.add(port.name)
@@ -157,7 +159,7 @@ def _wrong_shape(port: Port, value: Array, sizes: Mapping[str, int]) -> Finding:
     elif value.ndim > len(port.shape):
         hint = f"drop the extra axes: {port.name}.reshape({', '.join(map(str, (-1, *fixed)))})"
     if value.size == 0:
-        hint = "there is no row to act on"
+        hint = "the batch is empty: pass at least one row"
     got = f"{value.dtype} {shape_text(value.shape)}"
     return Finding(code="RW012", where=port.name, what=f"expected {expected}, got {got}", hint=hint)
 

@@ -88,8 +88,9 @@ def _alone(data: bytes, where: str, engine: str | None) -> tuple[str, Artifact]:
     target = engines.chosen(engine or found, (found,), where=where)
     if signature is None:
         raise BundleError(
-            f"{where} carries no signature: Roadworthy did not write it",
-            hint="export the policy with roadworthy; a foreign file says nothing of its memory",
+            f"{where} has no signature: Roadworthy did not write it",
+            hint="export the policy with Roadworthy: a foreign file does not say what its memory "
+            "is",
         )
     return target, Artifact(files={Path(where).name: data}, signature=signature, where=where)
 

@@ -22,7 +22,11 @@ MOST_FRAMES = 8
 
 
 class Policy:
-    """A policy that runs on `engine`. Not for use from two threads at once: load it twice."""
+    """A loaded policy: named values in, named values out, memory kept inside.
+
+    `signature` says what goes in and what comes out. Not for use from two threads at once: load it
+    twice.
+    """
 
     def __init__(self, signature: Signature, engine: Engine, *, seed: int | None = None) -> None:
         self.signature = signature
@@ -69,9 +73,11 @@ class Policy:
         rows = self._mask(mask, known, where="reset mask")
         if self._buffers.ticks and rows.any() and not rows.all():
             raise UsageError(
-                "the clock is the same for all rows, and this is not a tick at which they decide",
+                "single rows can be reset only at a tick at which the policy acts, and this is "
+                "not one",
                 where="reset mask",
-                hint=f"reset single rows every {self.signature.decimation} ticks, or all of them",
+                hint=f"it acts every {self.signature.decimation} ticks; reset() resets all rows "
+                "at any tick",
             )
         if known == self.rows:
             self._buffers.reset(rows)
@@ -167,9 +173,9 @@ class Policy:
             )
         if self.signature.fixed_rows and rows.any() and not rows.all():
             raise UsageError(
-                f"a policy of {known} fixed rows changes them together",
+                f"the policy has {known} fixed rows, which change together",
                 where=where,
-                hint="export with a symbolic batch to reach single rows",
+                hint="call it without a mask, or export without batch= to reach single rows",
             )
         return rows
 

@@ -54,7 +54,9 @@ class TorchEngine:
                 got = graphs[between](arguments)
             except Exception as error:  # operators raise what they like
                 raise BundleError(
-                    f"PyTorch cannot run the graph: {error}", where=self._where
+                    f"PyTorch cannot run the graph: {error}",
+                    where=self._where,
+                    hint="roadworthy verify FOLDER --trust tests the bundle on this machine",
                 ) from error
             finally:
                 if own != threads:
@@ -66,7 +68,7 @@ class TorchEngine:
                         f"expected {buffer.dtype} {tuple(buffer.shape)}, "
                         f"got {value.dtype} {tuple(value.shape)}",
                         where=name,
-                        hint="the graph does not fulfil its signature: export it again",
+                        hint="the file does not match its signature: export it again",
                     )
             for buffer, value in zip(results, got, strict=True):
                 buffer.copy_(value)

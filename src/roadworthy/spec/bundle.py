@@ -36,7 +36,12 @@ _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_./-]*)")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A folder whose every file was compared with its sum; `files` holds those very bytes."""
+    """A folder whose every file was compared with its sum.
+
+    folder    where it lies
+    files     file name → the very bytes that were compared
+    manifest  everything about it that is not weights, as docs/manifest.schema.json describes it
+    """
 
     folder: Path
     files: Mapping[str, bytes] = field(repr=False)
@@ -44,6 +49,7 @@ class Bundle:
 
     @property
     def signature(self) -> Signature:
+        """What goes in, what comes out, what is remembered."""
         return Signature.from_json(self.manifest["signature"])
 
     @property
@@ -66,10 +72,12 @@ class Bundle:
         """The bundle in `folder`, or an error that says which file is not what it was."""
         root = Path(folder)
         if not root.is_dir():
-            raise BundleError(f"{root} is no folder", hint="roadworthy export … -o " + str(root))
+            raise BundleError(
+                f"{root} is not a folder", hint=f"roadworthy export … -o {root} makes one"
+            )
         if not (root / SUMS).is_file():
             raise BundleError(
-                f"{root} is no bundle: it has no {SUMS}", hint="export to that folder first"
+                f"{root} is not a bundle: it has no {SUMS}", hint="export to that folder first"
             )
         files = {name: _read(root, name, sum_) for name, sum_ in sums(root).items()}
         manifest = json.loads(files[MANIFEST])

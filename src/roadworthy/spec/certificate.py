@@ -13,10 +13,36 @@ from roadworthy.targets import DEFAULT
 
 VERSION = 3
 
+# What helps when a check failed and no likely cause was found, by the name of the check.
+_COMPARE_VALUES = (
+    "roadworthy inspect FOLDER --values --against file.py:name lists every value of one step "
+    "beside PyTorch's; a refused export keeps its folder with ExportOptions(allow_uncertified=True)"
+)
+_NEXT_STEPS = {
+    "replay": "on the machine that exported it, run rw.verify(folder, against=module): if that "
+    "passes, compare the onnxruntime here with the one under provenance in manifest.json; if it "
+    "fails, export again",
+    "batch": "look in forward for a mean, a norm or a reshape over the batch axis, and keep memory "
+    "as (layers, batch, features)",
+    "reset": "the file keeps state that is not memory, or draws random numbers: roadworthy inspect "
+    "FOLDER --operators lists its operators",
+    "fresh steps": _COMPARE_VALUES,
+    "logits": _COMPARE_VALUES,
+    "teacher": _COMPARE_VALUES,
+    "free run": "the environment changes the named value in a way that the file does not: register "
+    "what it is computed from as Input or Memory, and set it in the environment's reset",
+    "closed loop": "if teacher failed too, start there; more episodes=… narrow the interval, and "
+    "margin=… says how much return may be lost",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The worst place of one port: how far, where, and both values."""
+    """The worst place of one port: how far, where, and both values.
+
+    failures  in how many steps the port was out of tolerance
+    element   the name of the element, where the port has names
+    """
 
     port: str
     absolute: float
@@ -44,7 +70,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One claim about the artifact and how it held."""
+    """One claim about the artifact and how it held.
+
+    differences    the worst place of each port, within tolerance or not
+    first_failure  the first place out of tolerance
+    facts          what a check of this kind adds: ties, mean returns
+    """
 
     name: str
     claim: str
@@ -67,8 +98,10 @@ class Check:
 class Certificate:
     """The verdict over all checks. Any failing step of any check fails it.
 
-    `findings` say more: where a difference begins and its likely cause, or, where nothing
-    failed, what a person should look at.
+    checks    every claim that was examined, and how it held
+    seed      of the steps that were drawn: with the same seed come the same figures
+    findings  where a difference begins and its likely cause, or, where nothing failed, what a
+              person should look at
     """
 
     checks: tuple[Check, ...]
@@ -77,10 +110,12 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
+        """Whether there are checks, and every one of them passed."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     @property
     def steps(self) -> int:
+        """How many steps were compared, in all checks together."""
         return sum(check.steps for check in self.checks)
 
     @property
@@ -95,24 +130,46 @@ class Certificate:
 
     def raise_if_failed(self) -> Certificate:
         """The certificate itself, or an error that names every failed check."""
-        failed = list(self._failed())
-        if failed:
-            raise CertificateFailed(findings=[*failed, *self.findings])
+        if self.failures:
+            raise CertificateFailed(findings=[*self.failures, *self.findings])
         return self
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """One finding for each failed check: what differed, and what to do next."""
+        return tuple(self._failed())
 
     def _failed(self) -> Iterator[Finding]:
         if not self.checks:
-            yield Finding(code=CertificateFailed.code, what="nothing was checked")
+            yield Finding(
+                code=CertificateFailed.code,
+                what="nothing was checked: every target was left out",
+                hint="RW213 says why each was left out; verify(…, trust=True) runs those that are "
+                "code",
+            )
         for check in self.checks:
             if not check.passed:
                 yield Finding(
                     code=CertificateFailed.code,
                     where=check.title,
-                    what=str(check.first_failure or check.claim),
-                    hint=f"it does not hold that {check.claim}" if check.first_failure else "",
+                    what=_what_failed(check),
+                    hint=self._next_step(check),
                 )
 
+    def _next_step(self, check: Check) -> str:
+        """What to do about a failed check: the findings beside it where they name a cause."""
+        found = {finding.code for finding in self.findings}
+        begins = "RW301 names the first value in the graph that differs"
+        if "RW320" in found:
+            return "RW320 names the likely cause" + (f", {begins}" if "RW301" in found else "")
+        if "RW301" in found:
+            return f"{begins}, and its line"
+        live = any(each.name == "fresh steps" for each in self.checks)
+        name = "fresh steps" if check.name == "replay" and live else check.name
+        return _NEXT_STEPS.get(name, "")
+
     def to_json(self) -> dict[str, Any]:
+        """What `certificate.json` holds."""
         return {
             "version": VERSION,
             "passed": self.passed,
@@ -124,7 +181,10 @@ class Certificate:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
         if data.get("version") != VERSION:
-            raise BundleError(f"the certificate has version {data.get('version')}, not {VERSION}")
+            raise BundleError(
+                f"the certificate has version {data.get('version')}, this release reads {VERSION}",
+                hint="export the bundle again, or use the release that wrote it",
+            )
         return cls(
             checks=tuple(_check(each) for each in data["checks"]),
             seed=data["seed"],
@@ -133,6 +193,7 @@ class Certificate:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Certificate:
+        """The certificate in the bytes of a `certificate.json`."""
         return cls.from_json(json.loads(data))
 
     def __str__(self) -> str:
@@ -147,6 +208,12 @@ class Certificate:
         lines += [f"  worst {each}" for each in self.worst.values()]
         lines += [f"  {finding.severity}: {finding}" for finding in self.findings]
         return "\n".join(lines)
+
+
+def _what_failed(check: Check) -> str:
+    if check.first_failure:
+        return str(check.first_failure)
+    return check.claim if check.steps else f"no step was compared ({check.claim})"
 
 
 def _check_json(check: Check) -> dict[str, Any]:

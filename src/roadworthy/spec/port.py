@@ -103,6 +103,7 @@ class Port:
 
     @property
     def batch_axis(self) -> int | None:
+        """The axis of the rows; None where their number is fixed."""
         return self.shape.index(BATCH) if BATCH in self.shape else None
 
     def sizes(self, dims: Mapping[str, int]) -> tuple[int, ...]:

@@ -42,13 +42,16 @@ def refuse_foreign(folder: Path) -> None:
         listed = {SUMS, *sums(folder)} if is_bundle(folder) else set()
         if inside - listed:
             raise BundleError(
-                f"{folder} holds files that are no part of a bundle and would be lost: "
+                f"{folder} holds files that are not part of a bundle and would be lost: "
                 f"{', '.join(sorted(inside - listed)[:3])}",
                 hint="choose a new or empty folder",
             )
         here = Path.cwd()
         if folder.resolve() in (here, *here.parents):
-            raise BundleError(f"{folder} is in use", hint="choose a folder below this one")
+            raise BundleError(
+                f"{folder} is the current folder or above it, and would be replaced",
+                hint="choose a folder below this one",
+            )
     elif folder.exists():
         raise BundleError(f"{folder} is a file", hint="choose a folder")
 

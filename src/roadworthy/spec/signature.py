@@ -169,7 +169,7 @@ def _problems(signature: Signature) -> Iterator[Finding]:
     names = [port.name for port in signature.outputs]
     if signature.action and signature.action.output not in names:
         yield Finding(
-            code="RW020", what=f"the action {signature.action.output!r} is no output",
+            code="RW020", what=f"the action {signature.action.output!r} is not an output",
             hint=f"outputs: {', '.join(names)}",
         )  # fmt: skip
     if signature.period_s is not None and not (0 < signature.period_s < math.inf):
@@ -196,25 +196,25 @@ def _name_problems(signature: Signature) -> Iterator[Finding]:
                 hint="give every input, output and memory port its own name",
             )  # fmt: skip
         if not name or not name.isprintable() or name != name.strip():
-            yield Finding(code="RW021", what=f"{name!r} is no port name", hint="use plain text")
+            yield Finding(
+                code="RW021", what=f"{name!r} is not a port name", hint="use printable text"
+            )
 
 
 def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
     if port.dtype not in DTYPES:
         yield Finding(
-            code="RW022", where=port.name, what=f"dtype {port.dtype} cannot cross a port",
+            code="RW022", where=port.name, what=f"a port cannot have dtype {port.dtype}",
             hint=f"use one of {', '.join(DTYPES)}",
         )  # fmt: skip
     for dim in port.shape:
         if isinstance(dim, str) and dim not in symbols:
-            yield Finding(
-                code="RW022", where=port.name, what=f"dimension {dim!r} is set by no input"
-            )
+            yield Finding(code="RW022", where=port.name, what=f"no input has the dimension {dim!r}")
         if isinstance(dim, int) and dim < 1:
             yield Finding(code="RW022", where=port.name, what=f"dimension {dim} is below 1")
     if isinstance(port, Memory) and any(isinstance(d, str) and d != BATCH for d in port.shape):
         yield Finding(
-            code="RW022", where=port.name, what="memory may have no symbolic size but the batch"
+            code="RW022", where=port.name, what="memory can have no dynamic size but the batch"
         )
 
 
@@ -231,7 +231,7 @@ def _about_problems(port: Port) -> Iterator[Finding]:
         if limit is not None and not _broadcasts(shape_of(limit), row):
             yield Finding(
                 code="RW023", where=port.name,
-                what=f"the {side} limit has shape {shape_of(limit)} for a row of {row}",
+                what=f"the {side} limit has shape {shape_of(limit)}, a row has {row}",
             )  # fmt: skip
 
 
@@ -240,18 +240,18 @@ def _noise_problems(signature: Signature) -> Iterator[Finding]:
         if port.about.noise is None:
             continue
         if port.about.noise not in ("normal", "uniform"):
-            what = f"there is no noise {port.about.noise!r}; there is 'normal' and 'uniform'"
+            what = f"noise must be 'normal' or 'uniform', got {port.about.noise!r}"
         elif port in signature.outputs:
             what = "an output cannot be noise"
         elif not port.dtype.startswith("float"):
-            what = f"noise is of floats, not of {port.dtype}"
+            what = f"noise must have a float dtype, got {port.dtype}"
         elif port.shape[:1] not in ((BATCH,), (signature.fixed_rows,)):
-            what = "noise needs the rows on its first axis"
+            what = "noise needs the batch on its first axis"
         else:
             continue
         yield Finding(code="RW023", where=port.name, what=what)
     if signature.inputs and all(port.about.noise for port in signature.inputs):
-        yield Finding(code="RW020", what="a policy needs an input besides noise")
+        yield Finding(code="RW020", what="all inputs are noise: a policy needs one besides")
 
 
 def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
@@ -262,7 +262,7 @@ def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
 
 def _initial_problems(memory: Memory) -> Iterator[Finding]:
     if not all(math.isfinite(number) for number in leaves(memory.initial)):
-        yield Finding(code="RW024", where=memory.name, what="the initial value is not finite")
+        yield Finding(code="RW024", where=memory.name, what="the initial value is NaN or infinite")
     row = tuple(1 if dim == BATCH else dim for dim in memory.shape)
     got = shape_of(memory.initial)
     if got not in ((), row):

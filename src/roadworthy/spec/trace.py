@@ -78,5 +78,5 @@ class Trace:
                         ports[side][name] = file[key]
                 resets = file["resets"]
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise BundleError("trace.npz is no trace", hint="export the bundle again") from error
+            raise BundleError("trace.npz cannot be read", hint="export the bundle again") from error
         return cls(inputs=ports["in"], outputs=ports["out"], resets=resets)

@@ -51,9 +51,9 @@ class _Normalizer(_Tagged):
             yield self._problem("the statistics are empty")
             return
         if not all(math.isfinite(number) for number in (*leaves(mean), *leaves(spread), eps)):
-            yield self._problem("the statistics are not finite")
+            yield self._problem("the statistics are NaN or infinite")
         elif min(leaves(spread)) + eps <= 0:
-            yield self._problem("an element would be divided by zero")
+            yield self._problem("a spread plus eps is 0 or less: the formula would divide by zero")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class ScaleToBounds(_Tagged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip(_Tagged):
-    """`clip(a, low, high)`."""
+    """`clip(a, low, high)`: the limits of what is commanded."""
 
     low: Numbers
     high: Numbers

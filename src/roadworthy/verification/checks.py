@@ -27,7 +27,7 @@ def replay(policy: Policy, trace: Trace) -> Check:
     policy.reset()
     for step, got in enumerate(follow(policy, trace.script)):
         comparison.add(step, {name: array[step] for name, array in trace.outputs.items()}, got)
-    claim = f"{trace.episodes} recorded episodes come out as recorded"
+    claim = f"the artifact repeats the outputs of {trace.episodes} recorded episodes"
     return comparison.check("replay", claim)
 
 
@@ -55,7 +55,7 @@ def batch(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
             mixed = reversed_rows.step(_taken(signature.inputs, now, order))
             comparison.add(step, _taken(signature.outputs, stacked, order), mixed)
     listed = ", ".join(map(str, BATCH_SIZES))
-    claim = f"a row gives the same alone and in batches of {listed}, in any order"
+    claim = f"a row gives the same outputs alone and in batches of {listed}, in any order"
     return comparison.check("batch", claim)
 
 
@@ -88,7 +88,7 @@ def reset(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
                 for port in signature.outputs
             }
             comparison.add(span + index, _bits(mixed), _bits(got))
-    return comparison.check("reset", "a reset row is fresh, and no other row moves")
+    return comparison.check("reset", "a reset row starts anew, and the other rows go on unchanged")
 
 
 def _bits(values: dict[str, Array]) -> dict[str, Array]:

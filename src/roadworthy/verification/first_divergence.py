@@ -35,12 +35,13 @@ def _finding(
     node: NodeValue, expected: TorchValue, comparison: Comparison, agreed: list[str]
 ) -> Finding:
     before = f"; {len(agreed)} values before it agree, {agreed[-1]!r} last" if agreed else ""
-    weights = f"its weights are {' and '.join(map(repr, node.weights))}" if node.weights else ""
+    named = " and ".join(map(repr, node.weights))
+    weights = f"compare the weights {named} with those of the original" if named else ""
     return Finding(
         code="RW301",
         severity="note",
         where=expected.where or node.name,
         what=f"the difference begins at {node.name!r} ({node.operator}): "
         f"{comparison.first_failure}{before}",
-        hint=weights or "compare this operation, and what enters it, on both sides",
+        hint=weights or "compare this line with the code that was exported: it may have changed",
     )

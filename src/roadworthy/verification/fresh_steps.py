@@ -52,9 +52,9 @@ def fresh_steps(
             found = _compared(script, truth, policy, comparison)
         moment = moment or found
     listed = ", ".join(map(str, sizes))
-    claim = f"fresh steps agree with the live module, batches of {listed}"
+    claim = f"fresh steps agree with the live original, memory included, in batches of {listed}"
     facts = {"life_steps": sampling.life} if sampling.life else {}
-    return comparison.check("live", claim, facts), moment
+    return comparison.check("fresh steps", claim, facts), moment
 
 
 def _compared(
@@ -92,7 +92,7 @@ def _refuse_other_ports(expected: Arrays, got: Arrays) -> None:
             f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
             f"the bundle {', '.join(map(repr, sorted(got)))}",
             where="against",
-            hint="compare a bundle with what it was exported from",
+            hint="pass the policy that the bundle was exported from, or export again",
         )
 
 

@@ -74,7 +74,7 @@ def _compared(bundle: Bundle, behind: Undecided, original: Original, seed: int) 
             ours = np.concatenate(artifact, axis=-1)
             theirs = np.concatenate(live.logits, axis=-1)
             comparison.add(step, {name: _allowed(theirs, ours)}, {name: _allowed(ours, ours)})
-    return comparison.check("logits", "the numbers behind each choice agree")
+    return comparison.check("logits", "the logits behind each discrete action agree")
 
 
 def _allowed(values: Array, masked: Array) -> Array:

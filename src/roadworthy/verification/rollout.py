@@ -103,14 +103,14 @@ def _envs(loop: ClosedLoop, signature: Signature, taken: list[Any]) -> EnvBatch:
         raise UsageError(
             "the function returns the same environment twice",
             where="env",
-            hint="make a new one at each call: each row and each side plays in its own copy",
+            hint="make a new one at each call, env=lambda: gym.make(…): every row plays its own",
         )
     made = env_batch(envs, signature)
     if signature.fixed_rows not in (None, made.rows):
         raise UsageError(
             f"the policy takes {signature.fixed_rows} rows, the environment has {made.rows}",
             where="env",
-            hint="pass a vectorised environment of that many rows",
+            hint=f"pass one of {signature.fixed_rows} rows, or a function that makes a single one",
         )
     return made
 
@@ -156,7 +156,8 @@ def _teacher(
         comparison.add_steps(step, expected, got, count=int(each.alive.sum()))
         step += len(each.inputs)
     counted = f", {ties} ties within the margin" if ties else ""
-    claim = f"the artifact follows {_episodes(plays)} that the original drives{counted}"
+    driven = f"{_episodes(plays)} that the original drives"
+    claim = f"the artifact gives the original's outputs in {driven}{counted}"
     return comparison.check("teacher", claim, {"ties": ties})
 
 
@@ -190,10 +191,10 @@ def _closed(
     together = comparison.passed and not parted
     facts = {"mode": "step by step" if together else "returns", "returns": earned.to_json()}
     if together:
-        claim = f"{_episodes(artifacts)} that the artifact drives are the same, step by step"
+        claim = f"{_episodes(artifacts)} that the artifact drives are those of the original"
         return comparison.check("closed loop", claim, facts)
     # Tiny differences grow in a chaotic world, and a random one never repeats itself.
-    verdict = "earns no less than the original" if earned.not_inferior else "earned less"
+    verdict = f"earns {'no less' if earned.not_inferior else 'less'} than the original"
     return Check(
         name="closed loop",
         claim=f"the artifact {verdict}: {earned}",

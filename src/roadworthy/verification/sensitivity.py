@@ -83,8 +83,8 @@ def _idle_inputs(
             yield _finding(
                 "RW310",
                 port.name,
-                "the input has no influence on any output",
-                "leave it out of the export, or look for where the policy lost it",
+                "the input does not change any output",
+                "leave it out of the export, or find where forward drops it",
             )
 
 
@@ -94,8 +94,8 @@ def _idle_memory(policy: Policy, inputs: Inputs, plain: Inputs) -> Iterator[Find
             yield _finding(
                 "RW311",
                 memory.name,
-                "the memory has no influence on any output",
-                "leave it out of the export, or look for where the policy lost it",
+                "the memory does not change any output",
+                "leave it out of the export, or find where forward drops it",
             )
 
 
@@ -107,8 +107,8 @@ def _odd_outputs(signature: Signature, plain: Inputs) -> Iterator[Finding]:
             yield _finding(
                 "RW314",
                 port.name,
-                f"{count} of {values.size} values are not finite on inputs in range",
-                "look for a division by zero, a logarithm, or weights that are NaN",
+                f"{count} of {values.size} values are NaN or infinite, on inputs in range",
+                "look for a division by zero, a logarithm, or NaN in the weights",
             )
             continue
         flat = values.reshape(-1, *values.shape[2:])
@@ -123,7 +123,8 @@ def _constant(port: Port, flat: Array) -> Iterator[Finding]:
             "RW312",
             _elements(port, still),
             f"the output is always {np.unique(flat[0][still]).tolist()[0]!r}, whatever comes in",
-            "compare the export with the trained policy: an input may have been frozen",
+            "if the trained policy moves it, something was frozen: rw.verify(folder, "
+            "against=module)",
         )
 
 
@@ -142,7 +143,8 @@ def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Findin
             "RW313",
             _elements(port, often),
             f"the output is at its limit in {stuck.mean():.0%} of all steps on inputs in range",
-            "check the scale of the observations and of the actions",
+            "check the scale of observations and actions, or give the inputs their real limits: "
+            "about={…: rw.About(low=…, high=…)}",
         )
 
 

@@ -226,14 +226,19 @@ def test_bundle_is_verified_against_a_source_and_asks_for_it(tmp_path: Path) -> 
     with pytest.raises(UsageError) as caught:
         rw.verify(folder, against=made)
     assert str(caught.value) == (
-        "[RW147] against: the bundle was made by an adapter; a bare ProbabilisticActor does not "
-        f"say how\n  → rw.verify({str(folder)!r}, against=policy, "
+        "[RW147] against: a ProbabilisticActor alone does not say how it was exported "
+        f"(exploration, env, outputs, …)\n  → rw.verify({str(folder)!r}, against=policy, "
         "exploration='deterministic', example=example)"
     )
     said = {"exploration": "deterministic", "example": EXAMPLE}
     certificate = rw.verify(folder, against=made, **said).raise_if_failed()
     assert rw.verify(folder, against=describe(made, **said)).passed
-    assert [check.name for check in certificate.checks] == ["replay", "batch", "reset", "live"]
+    assert [check.name for check in certificate.checks] == [
+        "replay",
+        "batch",
+        "reset",
+        "fresh steps",
+    ]
     other = gaussian(D.Normal)
     assert not rw.verify(folder, against=describe(other, example=EXAMPLE)).passed
 
@@ -321,13 +326,16 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
         rw.export(nn.Linear(4, 2), tmp_path / "p", example=EXAMPLE, exploration="mode")
     assert str(caught.value) == (
         "[RW001] export(…, exploration=…): a plain Linear takes no 'exploration'\n"
-        "  → known: 'example', 'memory', 'normalizer', 'outputs', 'action'"
+        "  → known: 'example', 'memory', 'normalizer', 'outputs', 'action', 'about', 'dynamic', "
+        "'batch', 'period_s'"
     )
 
 
 def test_network_of_torchrl_without_keys_is_a_plain_module() -> None:
     assert adapters.adapter_for(MLP(in_features=4, out_features=2)) is None
-    assert adapters.name_of(POLICIES["Normal"]()) == "torchrl"
+    found = adapters.adapter_for(POLICIES["Normal"]())
+    assert found is not None
+    assert found.name == "torchrl"
 
 
 def test_transforms_are_left_out_on_request() -> None:

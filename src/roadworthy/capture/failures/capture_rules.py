@@ -6,8 +6,8 @@ from roadworthy.capture.failures.rules import Rule
 from roadworthy.errors import BatchSpecialised
 
 READ_SIZES = (
-    "replace constants such as view(3, -1) or zeros(3, …) by obs.shape[0], "
-    "or fix the size on purpose: Source(…, batch=1)"
+    "write obs.shape[0] in place of constants such as view(3, -1) or zeros(3, …), "
+    "or export for one batch size: rw.export(…, batch=1)"
 )
 _VALUE = r"data-dependent"
 _GUARD = r"Not all values of (?P<size>\w+) .* satisfy the generated guard (?P<guard>[^\n]+)"
@@ -16,14 +16,17 @@ _UNTRACEABLE = r"data is not allocated yet"
 _BRANCHES = "the code branches on the value of a tensor; a graph would freeze one side"
 _NUMBER = "the value of a tensor is read as a Python number; a graph would freeze it"
 _LEAVES = "the code leaves PyTorch for NumPy; a graph would freeze what comes back"
-_SIZES = "the module treats some sizes of '$size' differently: $guard"
+_SIZES = "the code does something else for some sizes of '$size': $guard"
+_NO_BRANCH = (
+    "do the same for every size; or fix the size: rw.export(…, batch=1), or leave the axis out of "
+    "dynamic="
+)
 
 CAPTURE_RULES = (
     Rule(
         text=r"specialized it to be a constant \((?P<rows>\d+)\)",
         code="RW101",
-        what="the module works for one batch size only: it was traced with $rows rows "
-        "and fixed that number",
+        what="the module works for one batch size only: the code fixes the number of rows to $rows",
         hint=READ_SIZES,
         kind=BatchSpecialised,
     ),
@@ -32,8 +35,8 @@ CAPTURE_RULES = (
         line=r"\.tolist\(",
         code="RW103",
         what="the values of a tensor are read as a Python list; a graph would freeze them",
-        hint="drop .tolist() and work on all rows at once: "
-        "self.net(obs) * gains[:, None] for [self.net(o) * g for o, g in zip(obs, gains)]",
+        hint="drop .tolist() and work on all rows at once: self.net(obs) * gains[:, None] "
+        "instead of [self.net(o) * g for o, g in zip(obs, gains)]",
     ),
     Rule(
         text=_GUARD,
@@ -41,7 +44,7 @@ CAPTURE_RULES = (
         code="RW101",
         what="a Python loop goes over the rows of a tensor: the graph would hold one copy of "
         "the loop for each row of the example",
-        hint="drop the loop: layers and operators take all rows at once",
+        hint="drop the loop: layers and operators take all rows at once, self.net(obs)",
         kind=BatchSpecialised,
     ),
     Rule(
@@ -49,7 +52,7 @@ CAPTURE_RULES = (
         line=r"torch\.cdist\(",
         code="RW101",
         what="torch.cdist chooses its method by the number of rows: $guard",
-        hint="torch.linalg.vector_norm(a[:, None] - b, dim=-1) for torch.cdist(a, b)",
+        hint="write torch.linalg.vector_norm(a[:, None] - b, dim=-1) instead of torch.cdist(a, b)",
         kind=BatchSpecialised,
     ),
     Rule(
@@ -58,38 +61,37 @@ CAPTURE_RULES = (
         r"\bif\b.*(\.shape|\.size\(|len\().* else ",
         code="RW101",
         what=_SIZES,
-        hint="branch on no size, or fix it on purpose: Source(…, batch=1)",
+        hint=_NO_BRANCH,
         kind=BatchSpecialised,
     ),
     Rule(
         text=_GUARD,
         code="RW101",
         what=_SIZES,
-        hint="branch on no size, or fix it on purpose: Source(…, batch=1)",
+        hint=_NO_BRANCH,
         kind=BatchSpecialised,
     ),
     Rule(
         text=_VALUE,
         line=r"\bdistributions\.|validate_args",
         code="RW103",
-        what="a distribution looks at the values of its parameters; a graph has none",
-        hint="validate_args=False for that distribution",
+        what="a distribution checks the values of its parameters; a graph has no values yet",
+        hint="pass validate_args=False to that distribution",
     ),
     Rule(
         text=_VALUE,
         line=r"^assert\b",
         code="RW103",
         what="an assertion reads the value of a tensor; a graph cannot stop half-way",
-        hint="delete it, or keep it for training only: "
-        "if not torch.compiler.is_exporting(): assert …",
+        hint="delete it, or skip it in the export: if not torch.compiler.is_exporting(): assert …",
     ),
     Rule(
         text=_VALUE,
         line=r"^(if|elif|while)\b.*\b(isnan|isinf|isfinite)\(",
         code="RW103",
         what=_BRANCHES,
-        hint="for training only: if not torch.compiler.is_exporting() and …; "
-        "on the robot: torch.nan_to_num(x), or torch.where(x.isfinite(), x, 0)",
+        hint="to check in training only: if not torch.compiler.is_exporting() and …; to replace "
+        "NaN on the robot too: torch.nan_to_num(x)",
     ),
     Rule(
         text=_VALUE,
@@ -97,7 +99,7 @@ CAPTURE_RULES = (
         code="RW103",
         what="a loop runs until the value of a tensor says stop; "
         "a graph would freeze the number of rounds",
-        hint="a fixed number of rounds, in which finished rows stay as they are: "
+        hint="loop a fixed number of times and leave finished rows as they are: "
         "for _ in range(n): x = torch.where(condition, update(x), x)",
     ),
     Rule(
@@ -105,8 +107,8 @@ CAPTURE_RULES = (
         line=r"^(if|elif) (not )?(?P<flag>self(\.\w+)+):",
         code="RW103",
         what="$flag is a tensor and decides a branch; a graph would freeze one side",
-        hint="a flag that never changes is a Python bool: $flag = bool($flag) after loading; "
-        "or export(…, fix=True)",
+        hint="if it never changes, make it a Python bool after loading: $flag = bool($flag); "
+        "or rw.export(…, fix=True)",
     ),
     Rule(
         text=_VALUE,
@@ -118,24 +120,31 @@ CAPTURE_RULES = (
     ),
     Rule(
         text=_VALUE,
-        line=r"\bmath\.(?P<op>sin|cos|tan|exp|sqrt|tanh|atan2|log|floor|ceil|fabs)\(",
+        line=r"\bmath\.fabs\(",
         code="RW103",
         what=_NUMBER,
-        hint="torch.$op for math.$op: it takes and returns tensors",
+        hint="use torch.abs instead of math.fabs: it takes and returns tensors",
+    ),
+    Rule(
+        text=_VALUE,
+        line=r"\bmath\.(?P<op>sin|cos|tan|exp|sqrt|tanh|atan2|log|floor|ceil)\(",
+        code="RW103",
+        what=_NUMBER,
+        hint="use torch.$op instead of math.$op: it takes and returns tensors",
     ),
     Rule(
         text=_VALUE,
         line=r"(?<![.\w])max\(",
         code="RW103",
         what=_NUMBER,
-        hint="x.clamp(min=1.0) for max(x.item(), 1.0)",
+        hint="write x.clamp(min=1.0) instead of max(x.item(), 1.0)",
     ),
     Rule(
         text=_VALUE,
         line=r"(?<![.\w])min\(",
         code="RW103",
         what=_NUMBER,
-        hint="x.clamp(max=1.0) for min(x.item(), 1.0)",
+        hint="write x.clamp(max=1.0) instead of min(x.item(), 1.0)",
     ),
     Rule(
         text=_VALUE,
@@ -155,7 +164,7 @@ CAPTURE_RULES = (
         line=r"deepcopy\(",
         code="RW103",
         what="a tensor that is being traced cannot be deep-copied",
-        hint="x.clone() for copy.deepcopy(x)",
+        hint="write x.clone() instead of copy.deepcopy(x)",
     ),
     Rule(
         text=_NUMPY,
@@ -163,21 +172,21 @@ CAPTURE_RULES = (
         r"square|sign|maximum|minimum)\(",
         code="RW103",
         what=_LEAVES,
-        hint="torch.$op for np.$op, and no .numpy() or from_numpy()",
+        hint="use torch.$op instead of np.$op, without .numpy() or from_numpy()",
     ),
     Rule(
         text=_NUMPY,
         code="RW103",
         what=_LEAVES,
-        hint="write the line with torch operations",
+        hint="write the line with torch operations, without NumPy",
     ),
     Rule(
         text=_UNTRACEABLE,
         line=r"torch\.(as_)?tensor\(|torch\.(Float|Long)?Tensor\(",
         code="RW117",
-        what="a new tensor is made from values that are being computed; "
-        "a graph would hold the numbers of the example",
-        hint="torch.stack([a, b], dim=-1) for torch.tensor([a, b]); "
+        what="a new tensor is made from computed values; "
+        "the graph would hold the numbers of the example",
+        hint="write torch.stack([a, b], dim=-1) instead of torch.tensor([a, b]); "
         "numbers go in as torch.full_like(a, 1.0)",
     ),
     Rule(
@@ -191,8 +200,8 @@ CAPTURE_RULES = (
         text=r"fake tensor in the exported program constant's list",
         line=r"\.data\b.*(_\(|=)",
         code="RW118",
-        what="forward writes through .data, past what a graph can follow",
-        hint="do it once, before the export; or compute instead of writing: "
+        what="forward changes weights through .data, which a captured graph cannot follow",
+        hint="do it once, before the export; or compute the new weight without storing it: "
         "F.linear(x, self.net.weight.clamp(-1, 1), self.net.bias)",
     ),
     Rule(
@@ -200,7 +209,7 @@ CAPTURE_RULES = (
         line=r"pack_padded_sequence|PackedSequence|self\.(rnn|lstm|gru)\(",
         code="RW192",
         what="a packed sequence has a length for each row; a graph has one shape for all",
-        hint="a policy is stepped: pass one frame and the hidden state, "
+        hint="step the policy: pass one frame and the hidden state, "
         "forward(obs, h) with memory={'h': zeros}; or pad, and choose the last step with gather",
     ),
     Rule(
@@ -208,6 +217,6 @@ CAPTURE_RULES = (
         line=r"nested",
         code="RW192",
         what="a nested tensor has a length for each row; a graph has one shape for all",
-        hint="a padded tensor and a mask: x * mask[..., None]",
+        hint="use a padded tensor and a mask: x * mask[..., None]",
     ),
 )

@@ -39,13 +39,15 @@ def _run_failure(error: Exception, source: Source, rows: int | None) -> ExportEr
         return BatchSpecialised(
             f"forward runs on the example, but with {rows} rows it raised {raised}",
             where=where,
-            hint=f"the example's first axis must be the batch axis; {READ_SIZES}",
+            hint=f"the first axis of the example must be the batch; {READ_SIZES}",
         )
     return ExportError(
         f"forward raised {raised}",
         code="RW102",
         where=where,
-        hint="run the module on the example; its first axis is the batch, of any size",
+        hint="call the module on the example: its first axis must be the batch, its shapes and "
+        "dtypes "
+        "those of training",
     )
 
 
@@ -60,7 +62,7 @@ def capture_failure(
         f"torch.export cannot capture it: {_first_line(error)}",
         code="RW104",
         where=where,
-        hint="the line above is the first that could not be captured",
+        hint="write that place with torch operations on tensors (roadworthy explain RW104)",
     )
 
 

@@ -9,23 +9,25 @@ RUN_RULES = (
         text=r"(same dtype, but got|expected scalar type|have the same dtype,? but found).*"
         r"(?P<one>Float|Double|Half|BFloat16)\b.*\b(?P<two>Float|Double|Half|BFloat16)",
         code="RW116",
-        what="$one meets $two: the example and the weights have different precision",
-        hint="module.float() and a float32 example; or export(…, fix=True)",
+        what="the example and the weights have different precision: $one and $two",
+        hint="module.float() and a float32 example; or rw.export(…, fix=True)",
     ),
     Rule(
         text=r"(?P<op>\w+)\(\): Expected dtype int64 for index|"
         r"(?P<one_hot>one_hot) is only applicable to index tensor|"
         r"tensors used as indices must be long",
         code="RW116",
-        what="an index has another dtype than int64",
-        hint="index.long() where it is used; or export(…, fix=True)",
+        what="an index must be int64, and has another dtype",
+        hint="index.long() where it is used; or rw.export(…, fix=True)",
     ),
     Rule(
         text=r"not compiled with CUDA|No CUDA GPUs|Found no NVIDIA|"
         r"Expected all tensors to be on the same device",
         code="RW119",
-        what="forward names a device: the policy is exported, and may run, where there is none",
-        hint="follow the input: torch.zeros(…, device=obs.device)",
+        what="forward puts a tensor on a device of its own choice, such as cuda; the export runs "
+        "on "
+        "the CPU",
+        hint="use the device of the input: torch.zeros(…, device=obs.device)",
     ),
     Rule(
         text=r"more than one element of the written-to tensor",

@@ -58,8 +58,8 @@ def evaluate(
     actor = session_wrapper.get_actor()
     if actor is None:
         raise UsageError(
-            "the session has no actor to compare with",
-            hint="SessionWrapper(folder, name, actor=actor)",
+            "the session has no actor to compare the file with",
+            hint="make it with one: SessionWrapper(folder, name, actor=actor)",
         )
     steps = _number_of_steps(num_steps, num_episodes, max_episode_steps)
     judge = Judge(env.get_observation_names(), atol, rtol)
@@ -80,7 +80,10 @@ def _number_of_steps(steps: int | None, episodes: int | None, each: int | None) 
     if steps is not None:
         return steps
     if episodes is None or each is None:
-        raise UsageError("how long?", hint="num_steps=…, or num_episodes=… and max_episode_steps=…")
+        raise UsageError(
+            "the number of steps is missing",
+            hint="pass num_steps=…, or num_episodes=… and max_episode_steps=…",
+        )
     return episodes * each
 
 
@@ -127,7 +130,11 @@ class _Run:
         self.closed = closed
         text = session.metadata.custom_metadata_map.get(SIGNATURE_KEY)
         if text is None:
-            raise UsageError("the file carries no signature: Roadworthy did not write it")
+            raise UsageError(
+                "the file has no signature: Roadworthy did not write it",
+                where="evaluate",
+                hint="export the environment with Roadworthy first",
+            )
         self.signature = Signature.from_json(json.loads(text))
         self._refuse_other_ports()
 
@@ -140,9 +147,9 @@ class _Run:
         ]
         if lacking:
             raise UsageError(
-                f"the file has no {lacking[0]!r}",
+                f"the file has no port {lacking[0]!r}, the environment registers it",
                 where="evaluate",
-                hint="export the environment again: its registration has changed",
+                hint="the registration has changed: export the environment again",
             )
 
     def play(self, steps: int, bar: _Bar | None) -> torch.Tensor:

@@ -25,7 +25,9 @@ class SessionWrapper:
     ) -> None:
         self.onnx_file_path = Path(onnx_folder) / onnx_file_name
         if not self.onnx_file_path.is_file():
-            raise BundleError(f"{self.onnx_file_path} does not exist")
+            raise BundleError(
+                f"{self.onnx_file_path} does not exist", hint="export the environment there first"
+            )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
@@ -67,7 +69,7 @@ class SessionWrapper:
                 f"no output {output_name!r}", hint=did_you_mean(output_name, self.output_names)
             )
         if self._results is None:
-            raise UsageError("the session has not run yet", hint="call it first")
+            raise UsageError("the session has not run yet", hint="call it once: session(**inputs)")
         return self._results[self.output_names.index(output_name)]
 
     def reset(self) -> None:

@@ -32,6 +32,7 @@ def _looked(check: Check, patient: Patient) -> list[Finding]:
     try:
         return list(check(patient))
     except Exception as error:  # objects of users can raise anything when they are looked at
-        what = f"the check {check.__name__!r} could not look at it: {type(error).__name__}: {error}"
+        what = f"the check {check.__name__!r} raised {type(error).__name__}: {error}"
         where = type(patient.module).__name__
-        return [Finding(code="RW176", where=where, what=what, severity="note")]
+        hint = "the other checks ran; look for an attribute that raises when it is read"
+        return [Finding(code="RW176", where=where, what=what, hint=hint, severity="note")]

@@ -22,8 +22,8 @@ def unread(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 code="RW167",
                 where=patient.name,
-                what=f"the outputs read {twin!r} and nothing of {name!r}",
-                hint=f"export the module that acts: is it {name!r}?",
+                what=f"the outputs come from {twin!r}, and {name!r} is not used",
+                hint=f"if {name!r} is the trained policy, export a module whose forward calls it",
                 severity="warning",
             )
     if left_out:
@@ -31,7 +31,7 @@ def unread(patient: Patient) -> Iterator[Finding]:
         yield Finding(
             code="RW166",
             where=patient.name,
-            what=f"the outputs do not read {listed}; it stays out of the artifact",
+            what=f"the outputs do not use {listed}; it stays out of the artifact",
             severity="note",
         )
 

@@ -22,7 +22,7 @@ def untouched(patient: Patient) -> Iterator[Finding]:
                 where=each.where,
                 what="its statistics were never updated: "
                 f"{each.mean_name} 0, {each.spread_name} {_first(each.spread):g}",
-                hint="load the normaliser of the training together with the weights",
+                hint="load the trained normaliser together with the weights",
                 severity="warning",
             )
 
@@ -38,9 +38,9 @@ def not_applied(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 code="RW162",
                 where=each.where,
-                what="holds statistics of observations, and the outputs do not depend on them",
-                hint=f"normalizer={_passed(each, access)}, or normalizer=torch.nn.Identity() if "
-                "the policy was trained without",
+                what="holds observation statistics, and the outputs do not depend on them",
+                hint=f"pass normalizer={_passed(each, access)}, or normalizer=torch.nn.Identity() "
+                "if the policy was trained without it",
             )
 
 

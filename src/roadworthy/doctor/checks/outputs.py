@@ -33,8 +33,9 @@ def unsquashed(patient: Patient) -> Iterator[Finding]:
         yield Finding(
             code="RW172",
             where=patient.at(held),
-            what=f"squashes actions, but the outputs reach {float(actions.abs().max()):.3g}",
-            hint="action=rw.Tanh(), if the environment was stepped with squashed actions",
+            what="squashes to [-1, 1], but the outputs reach "
+            f"{float(actions.abs().max()):.3g}: it is not applied",
+            hint="add action=rw.Tanh() if the environment was stepped with squashed actions",
             severity="warning",
         )
 

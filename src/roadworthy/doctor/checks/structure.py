@@ -29,7 +29,8 @@ def batch_norm(patient: Patient) -> Iterator[Finding]:
             yield Finding(
                 code="RW161",
                 where=patient.at(path),
-                what="normalises by the rows of the moment: one row alone gives another action",
+                what="normalises over the current batch: one row alone gives another action than "
+                "in a batch",
                 hint="train it with track_running_stats=True, or use LayerNorm",
             )
         elif seen is not None and not seen and not mean.any() and bool((var == 1).all()):
@@ -96,7 +97,7 @@ def hooks(patient: Patient) -> Iterator[Finding]:
             code="RW168",
             where=_few(hooked),
             what="has forward hooks; what they change is exported as part of the policy",
-            hint="handle.remove() those that only record",
+            hint="remove those that only record: handle.remove()",
             severity="note",
         )
 
@@ -108,7 +109,7 @@ def wrappers(patient: Patient) -> Iterator[Finding]:
     yield Finding(
         code="RW169",
         where=type(patient.subject).__name__,
-        what=f"the {patient.name} inside is what is exported",
+        what=f"it is a wrapper: the {patient.name} inside is exported",
         severity="note",
     )
 

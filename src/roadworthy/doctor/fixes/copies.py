@@ -43,7 +43,7 @@ class ModuleCopies:
                 f"the module cannot be copied, so it cannot be fixed: {error}",
                 code="RW194",
                 where=type(source.module).__name__,
-                hint="export it without fix=True, and change the lines that are named",
+                hint="export without fix=True, and change the lines that it names",
             ) from error
         return ModuleCopies(repaired, original)
 
@@ -54,7 +54,7 @@ class ModuleCopies:
                 severity="note",
                 where=where,
                 what=what,
-                hint="in the exported program only: your module and your file are as they were",
+                hint="in the exported program only: your module and your file are unchanged",
             )
         )
 

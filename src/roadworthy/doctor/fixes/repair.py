@@ -71,10 +71,10 @@ def _refuse_untried(copies: ModuleCopies, program: Program, seed: int) -> None:
         Finding(
             code="RW194",
             where=choice.where,
-            what=f"the condition was {' and '.join(map(str, choice.sides)) or 'never met'} in all "
-            f"{TRACE_STEPS} steps that were tried: the other side cannot be certified",
-            hint="say which values the inputs take, about={'obs': rw.About(low=…, high=…)}, "
-            "or write the line with torch.where yourself",
+            what=f"the condition was {' and '.join(map(str, choice.sides)) or 'never reached'} in "
+            f"all {TRACE_STEPS} recorded steps: the other side cannot be certified",
+            hint="give the inputs limits that reach both sides, "
+            "about={'obs': rw.About(low=…, high=…)}, or write the line with torch.where yourself",
         )
         for choice in chosen
         if len(choice.sides) < 2

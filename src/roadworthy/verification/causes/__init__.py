@@ -44,10 +44,10 @@ def _one_choice(bundle: Bundle) -> Iterator[Finding]:
         yield Finding(
             code="RW325",
             where=action.output,
-            what=f"the original made the same choice in all {len(recorded)} recorded steps: a "
-            "replay would not see that an input is frozen",
-            hint="give the inputs the limits that they have: about={…: rw.About(low=…, high=…)}; "
-            "verify(…, against=…) compares the numbers behind the choice",
+            what=f"the original chose the same action in all {len(recorded)} recorded steps: "
+            "replaying them would not show that an input is frozen",
+            hint="give the inputs their real limits: about={…: rw.About(low=…, high=…)}; "
+            "rw.verify(…, against=module) also compares the logits",
             severity="warning",
         )
 
@@ -57,12 +57,11 @@ def _mixed_rows(checks: Sequence[Check]) -> Iterator[Finding]:
         if check.name == "batch" and check.first_failure is not None:
             later = check.first_failure.step > 0
             yield cause(
-                "rows of a batch influence each other"
-                + (", through what is remembered" if later else ""),
+                "rows of a batch influence each other" + (", through the memory" if later else ""),
                 where="batch",
-                hint="are layers and rows exchanged in a state? keep (layers, batch, features)"
+                hint="keep the memory as (layers, batch, features): layers and rows may be swapped"
                 if later
-                else "take no statistics over the batch, and reshape no axis into it",
+                else "look in forward for a mean, a norm or a reshape over the batch axis",
             )
 
 
@@ -117,7 +116,8 @@ def other_weights(evidence: Evidence) -> Iterator[Finding]:
             f"{len(names)} of the {len(weights)} weight matrices of the original are not in the "
             f"file: {listed}",
             where="weights",
-            hint="another checkpoint, the critic, a target network or an average of the weights?",
+            hint="the file may hold another checkpoint, the critic, a target network or averaged "
+            "weights: export the module again, or compare with the one that was exported",
         )
 
 

@@ -29,9 +29,9 @@ def ports_exchanged(evidence: Evidence) -> Iterator[Finding]:
             swapped = inputs | {one.name: inputs[other.name], other.name: inputs[one.name]}
             if _explains(evidence, swapped):
                 yield cause(
-                    f"the inputs {one.name!r} and {other.name!r} are exchanged",
+                    f"the inputs {one.name!r} and {other.name!r} are swapped",
                     where=one.name,
-                    hint="pass them by name, in the order of the original",
+                    hint="name the inputs in the order in which the original takes them",
                 )
 
 
@@ -74,7 +74,7 @@ def _turns(port: Port, values: Array) -> Iterator[tuple[str, str, Array]]:
             order = (0, 1, *axes)
             named = ", ".join(str(axis - 1) for axis in axes)
             hint = "HWC or CHW: permute the axes of an image, never reshape them"
-            what = f"the axes of {port.name!r} are exchanged in the artifact: ({named})"
+            what = f"the axes of {port.name!r} are swapped in the artifact: ({named})"
             yield what, hint, values.transpose(order).reshape(values.shape).copy()
             sizes = [values.shape[axis] for axis in order]
             yield what, hint, values.reshape(sizes).transpose(np.argsort(order)).copy()
@@ -117,7 +117,9 @@ def _ignored(what: str, where: str) -> Finding:
     return cause(
         f"the artifact does not respond to {what}; the original does",
         where=where,
-        hint="it was frozen while the artifact was made, or never connected",
+        hint="it became a constant in the export, or is not connected: look for .item(), "
+        ".numpy() or "
+        "torch.tensor(…) on its way",
     )
 
 

@@ -29,7 +29,8 @@ def not_fed_back(evidence: Evidence) -> Iterator[Finding]:
             "the artifact forgets: it gives what the original gives when its memory is reset at "
             "every step",
             where=names or "memory",
-            hint="return the next memory, and feed it back: memory={…}",
+            hint="declare the state in the export, memory={…}, and return its next value from "
+            "forward",
         )
 
 
@@ -40,7 +41,7 @@ def not_reset(evidence: Evidence) -> Iterator[Finding]:
         yield cause(
             "the artifact is not reset: it gives what the original gives when an episode goes on",
             where="reset",
-            hint="declare all that persists as memory=…, so that a reset reaches it",
+            hint="declare all state as memory={…} in the export, so that reset() reaches it",
         )
 
 
@@ -60,7 +61,7 @@ def starts_elsewhere(evidence: Evidence) -> Iterator[Finding]:
                 f"an episode starts at {_some(own)} in the original and at {_some(other)} in the "
                 "artifact",
                 where=f"memory {memory.name}",
-                hint="give the initial value: memory={…: rw.Attribute(…, initial=…)}",
+                hint="export with that initial value: memory={…: rw.Attribute(…, initial=…)}",
             )
 
 
@@ -79,16 +80,16 @@ def laid_out_otherwise(evidence: Evidence) -> Iterator[Finding]:
         for axis in range(1, own.ndim):
             if own.shape[axis] > 1 and REARRANGED.close(np.flip(other, axis), own):
                 yield cause(
-                    f"axis {axis - 1} of what is remembered is reversed: the newest comes first "
+                    f"axis {axis - 1} of the memory is reversed: the newest comes first "
                     "where the original has the oldest",
                     where=f"memory {name}",
-                    hint="shift the history in the direction of the original",
+                    hint="add new values at the same end as the original",
                 )
         for axes in list(itertools.permutations(range(1, own.ndim)))[1:]:
             turned = other.transpose(0, *axes).reshape(own.shape)
             if REARRANGED.close(turned, own):
                 yield cause(
-                    f"the axes of what is remembered are exchanged: {axes}",
+                    f"the axes of the memory are swapped: {axes}",
                     where=f"memory {name}",
                     hint="keep the layout of the original, such as (layers, batch, features)",
                 )
@@ -99,10 +100,10 @@ def right_with_one_row(evidence: Evidence) -> Iterator[Finding]:
         return
     if _one_row_agrees(evidence):
         yield cause(
-            "with one row the artifact is right, with several it is wrong: rows are mixed up",
+            "the artifact is right with one row and wrong with several: rows are mixed up",
             where="batch",
-            hint="look for a reshape or a state layout that exchanges layers and rows, "
-            "or for a batch of 1 that was written into the code",
+            hint="look for a reshape or a memory layout that swaps layers and rows, "
+            "or for a batch of 1 that is fixed in the code",
         )
 
 
@@ -138,10 +139,11 @@ def drifts(evidence: Evidence) -> Iterator[Finding]:
     if wrong.passed and wrong.steps:
         first = _first_memory(evidence)
         yield cause(
-            "the first step of every episode is right, later ones are not: what is remembered "
-            f"is wrong{first}",
+            "the first step of every episode is right and later ones are not: the memory is "
+            f"wrong{first}",
             where="memory",
-            hint="compare how the artifact writes its memory with how the original does",
+            hint="look at how the next memory is computed and returned: states swapped, or "
+            "updated twice",
         )
 
 

@@ -13,7 +13,7 @@ from roadworthy.spec.tolerance import SHIFTED
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.naming import element, pairs
 
-SCALE_HINT = "a scale or an offset is missing, or applied twice: look at action=… and at the caller"
+SCALE_HINT = "a scale or offset is missing or applied twice: check action=… and the calling code"
 
 
 def other_shape(evidence: Evidence) -> Iterator[Finding]:
@@ -23,7 +23,8 @@ def other_shape(evidence: Evidence) -> Iterator[Finding]:
             yield cause(
                 f"the original returns shape {own} and the artifact {other}: another network",
                 where=port,
-                hint="is it the critic, or another head? name the wanted output in outputs=…",
+                hint="the artifact may be the critic or another head: name the wanted output in "
+                "outputs=(…)",
             )
 
 
@@ -45,7 +46,7 @@ def ports_exchanged(evidence: Evidence) -> Iterator[Finding]:
     for one, other in itertools.combinations(evidence.differing, 2):
         if evidence.agrees(one, evidence.got[other]) and evidence.agrees(other, evidence.got[one]):
             yield cause(
-                f"the outputs {one!r} and {other!r} are exchanged",
+                f"the outputs {one!r} and {other!r} are swapped",
                 where=one,
                 hint="name the outputs in the order in which forward returns them: outputs=…",
             )
@@ -60,7 +61,7 @@ def elements_permuted(evidence: Evidence) -> Iterator[Finding]:
             yield cause(
                 "the elements come in another order: " + pairs(evidence, port, order),
                 where=port,
-                hint="bring the joints into the order of the original",
+                hint="put the elements in the order of the original",
             )
 
 
@@ -119,8 +120,9 @@ def squashed(evidence: Evidence) -> Iterator[Finding]:
                 yield cause(
                     f"the {name} is missing: {name}(artifact) is what the original gives",
                     where=port,
-                    hint=f"add the squash: action=rw.{name.title()}(), or export the module "
-                    "that has it",
+                    hint="add action=rw.Tanh() to the export"
+                    if name == "tanh"
+                    else f"export a module whose forward applies the {name}",
                 )
             elif evidence.explained(port, other, twice):
                 yield cause(
@@ -136,17 +138,18 @@ def clipped(evidence: Evidence) -> Iterator[Finding]:
             continue
         if evidence.agrees(port, _limited(other, own)):
             yield cause(
-                "the limits are missing: inside of "
-                f"[{own.min():.4g}, {own.max():.4g}] both agree, outside only the original clips",
+                "the clip is missing: inside "
+                f"[{own.min():.4g}, {own.max():.4g}] both agree, outside it only the original "
+                "clips",
                 where=port,
-                hint="add rw.Clip(low=…, high=…) to action=…",
+                hint="add it to the export: action=rw.Clip(low=…, high=…)",
             )
         elif evidence.explained(port, other, _limited(own, other)):
             yield cause(
                 f"the artifact clips to [{other.min():.4g}, {other.max():.4g}], "
                 "and the original does not",
                 where=port,
-                hint="take the limits out, or correct them",
+                hint="export without rw.Clip, or with the limits of the original",
             )
 
 
@@ -163,7 +166,9 @@ def delayed(evidence: Evidence) -> Iterator[Finding]:
             (own, other, "one step early: the artifact gives what the original gives next"),
         ):
             if np.ptp(own) > 0 and SHIFTED.close(earlier[:-1][inside], late[1:][inside]):
-                yield cause(what, where=port, hint="return the action of this step")
+                yield cause(
+                    what, where=port, hint="return the action for the observation of this step"
+                )
 
 
 def relabelled(evidence: Evidence) -> Iterator[Finding]:
@@ -175,9 +180,9 @@ def relabelled(evidence: Evidence) -> Iterator[Finding]:
         if len(seen) > 1 and len({a for a, _ in seen}) == len({b for _, b in seen}) == len(seen):
             listed = ", ".join(f"{a} → {b}" for a, b in seen[:8])
             yield cause(
-                f"the choices have other numbers in the artifact: {listed}",
+                f"the actions are numbered differently in the artifact: {listed}",
                 where=port,
-                hint="bring the actions into the order of the original's table",
+                hint="put the logits in the order of the original's actions",
             )
 
 
@@ -192,7 +197,8 @@ def constant(evidence: Evidence) -> Iterator[Finding]:
                 f"{element(evidence, port, int(index))} never changes in the artifact: "
                 f"it is always {other.reshape(-1, other.shape[-1])[0, index]:.6g}",
                 where=port,
-                hint="something was frozen while the artifact was made",
+                hint="it became a constant in the export: look for .item(), .numpy() or "
+                "torch.tensor(…)",
             )
 
 
@@ -203,7 +209,7 @@ def rows_permuted(evidence: Evidence) -> Iterator[Finding]:
                 yield cause(
                     f"the rows of the batch come out in another order: {order}",
                     where=port,
-                    hint="keep the batch on the first axis; a reshape that moves it mixes rows",
+                    hint="keep the batch on the first axis: a reshape may have moved it",
                 )
 
 

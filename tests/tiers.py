@@ -1,0 +1,84 @@
+"""Which of `make quick`, `make test` and `make test-all` runs a test: by marker, not by a skip.
+
+A test without a marker is in `make test`. `slow` and `framework` leave it to `make test-all`, which
+selects everything. `quick` is set here, by place: a new file of a quick folder need not say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+# Frameworks that `make test` is free of: their names in code, and their folders in tests/adapters/.
+FRAMEWORKS = ("torchrl", "tensordict", "ale_py")
+
+# Every kind of policy once: for claims that cost seconds for each policy of the registry.
+REPRESENTATIVES = (
+    "mlp", "normalized_sb3", "normalized_by_module", "lstm", "lstm_pair", "keeps_hidden",
+    "keeps_buffer", "transformer_any_length", "cnn", "nested_dict_observation",
+    "masked_multi_discrete", "squashed_gaussian", "half_precision", "fixed_batch_lstm",
+    "left_in_training", "odd_names", "integer_clock",
+)  # fmt: skip
+REPRESENTATIVE_ENVIRONMENTS = (
+    "in_place", "rebinding", "early_views", "replaced", "pd_four_ticks", "four_robots", "integers",
+    "ring", "delayed", "module", "lstm", "gru",
+)  # fmt: skip
+
+# What `make quick` holds of the registry, and the files and folders that it runs.
+QUICK_POLICIES = ("mlp", "lstm", "discrete")
+QUICK = (
+    "spec", "runtime", "envs", "test_layers.py", "test_public_api.py", "contract/test_file.py",
+    "contract/test_verify.py",
+)  # fmt: skip
+# Of those, what takes longer than the rest together.
+NOT_QUICK = (
+    "test_opset_and_ir_version_are_the_ones_asked_for",
+    "test_memory_survives_more_sizes_than_buffers_are_kept_for",
+    "test_one_policy_serves_three_clients_as_three_policies_would",
+)
+
+
+def representative(names: Iterable[str], kept: Collection[str]) -> list[Any]:
+    """Every name as a parameter of a test; those that are not `kept` are for `make test-all`."""
+    names = tuple(names)
+    unknown = set(kept) - set(names)
+    assert not unknown, f"no such case: {sorted(unknown)}"
+    return [pytest.param(n, marks=() if n in kept else pytest.mark.slow) for n in names]
+
+
+def by_framework(cases: Iterable[Any], text: Any) -> list[Any]:
+    """Every case as a parameter; one whose `text(case)` imports a framework is marked so."""
+    return [
+        pytest.param(case, marks=pytest.mark.framework if named(text(case)) else ())
+        for case in cases
+    ]
+
+
+def named(text: str) -> bool:
+    """Whether code speaks of a framework that `make test` is free of."""
+    return any(name in text for name in FRAMEWORKS)
+
+
+class Hidden:
+    """A finder that has no framework: what is not asked for is as good as not installed."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] in FRAMEWORKS:
+            raise ModuleNotFoundError(f"{name} is hidden from `make test`", name=name)
+
+
+def framework_folder(path: Path) -> bool:
+    """Whether `path` lies in the folder of a framework: tests/adapters/torchrl/…"""
+    inside = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
+    return inside[:1] == ("adapters",) and inside[1:2] != () and inside[1] in FRAMEWORKS
+
+
+def quick(path: Path, name: str, policy: str | None) -> bool:
+    """Whether a test of this file and name, with this policy of the registry, is `quick`."""
+    listed = any(path.is_relative_to(TESTS / place) for place in QUICK)
+    return listed and policy in (None, *QUICK_POLICIES) and name not in NOT_QUICK
