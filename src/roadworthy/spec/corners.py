@@ -25,6 +25,7 @@ MOST_INTEGERS = 24
 # An angle after days without a wrap. Gated: see `corners`.
 MANY_TURNS_RAD = 1e5
 TRY_MANY_TURNS = True
+GOLDEN = (math.sqrt(5) - 1) / 2
 # Rows whose bytes are more than this get the plain corners only: a trace holds each of them.
 LARGE_ROW_BYTES = 4096
 
@@ -80,8 +81,9 @@ def _floats(port: Port, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:
     yield "-π", -pi
     yield "around ±π", _tiled(shape, [pi, -pi, *_beside(pi), *_beside(-pi), pi / 2, -pi / 2])
     if TRY_MANY_TURNS and np.dtype(port.dtype).itemsize > 2:
-        # Of one sign: a sum of opposite ones would ask for the last bits of 1e5, not for an angle.
-        turns = _tiled(shape, [MANY_TURNS_RAD, MANY_TURNS_RAD * math.pi / 4, 0.7 * MANY_TURNS_RAD])
+        # Of one sign and all different: sums and products that cancel would ask for the last bits
+        # of 1e5, not for an angle.
+        turns = MANY_TURNS_RAD * (1 - np.arange(size).reshape(shape) * GOLDEN % 0.5)
         yield "after many turns", turns
         yield "after many turns back", -turns
     yield from _one_hot(shape, size)
