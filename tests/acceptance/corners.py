@@ -129,8 +129,7 @@ class Chain(nn.Module):
         self.net, self.place = _net(), place
 
     def forward(self, obs: Tensor, queue: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        queue = (*queue[1:], obs)
-        return self.net(queue[self.place]), queue
+        return self.net(queue[self.place]), (*queue[1:], obs)
 
 
 class Counter(nn.Module):
