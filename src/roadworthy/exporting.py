@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,7 +215,8 @@ def write_bundle(
             written = backend.lower(program, partial)
             files[name] = [path.relative_to(partial).as_posix() for path in written]
         plan.say("recording the original")
-        trace = original.record(program.signature, seed=options.seed)
+        program = replace(program, sampling=original.tried(program.signature, program.sampling))
+        trace = original.record(program.signature, seed=options.seed, sampling=program.sampling)
         _refuse_never_finite(trace)
         yardstick = original.yardstick(program.signature)
         trace = with_allowance(trace, yardstick, program.signature, options.seed)
@@ -267,6 +268,7 @@ def manifest(
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
+        "sampling": program.sampling.to_json(),
         "targets": {name: list(written) for name, written in files.items()},
         **onnx,
         "waivers": [],

@@ -9,6 +9,7 @@ from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.recipe import recipe
+from roadworthy.capture.sampling import sampling_of
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
@@ -28,6 +29,7 @@ def capture(source: Source) -> Program:
             graph=_owned(graph),
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
+            sampling=sampling_of(graph, analysis.signature),
         )
 
 

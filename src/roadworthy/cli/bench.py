@@ -17,7 +17,7 @@ from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.latency import Latency, interleaved
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import POLICY, Bundle
-from roadworthy.spec.samples import draw
+from roadworthy.spec.samples import draw_ordinary
 from roadworthy.targets import DEFAULT
 
 STEP, PLAIN = "Policy.step", "InferenceSession.run"
@@ -45,7 +45,7 @@ def bench(
     """
     bundle = Bundle.open(folder)
     rows = bundle.signature.fixed_rows or batch
-    inputs = draw(bundle.signature, np.random.default_rng(0), steps=1, rows=rows)
+    inputs = draw_ordinary(bundle.signature, np.random.default_rng(0), steps=1, rows=rows)
     feed = {name: array[0] for name, array in inputs.items()}
     calls: dict[str, Callable[[], object]] = {}
     first_ms: dict[str, float] = {}

@@ -30,6 +30,7 @@ from roadworthy.program import Program
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Action, Signature
 
 OBSERVED_STEPS = 32
@@ -54,7 +55,13 @@ class EnvironmentOriginal(Original):
             yield live
 
     def draw(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> dict[str, Array]:
         """Values that the environment really had, and others near them."""
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}

@@ -23,11 +23,13 @@ from roadworthy.originals.exact import yardstick
 from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
 from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstick
+from roadworthy.originals.unanswered import without_unanswered
 from roadworthy.program import Program
 from roadworthy.source import Attribute, Rewriting, Source
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays
 
@@ -117,9 +119,18 @@ class ModuleOriginal(Original):
         return self.source.batch
 
     def draw(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> Arrays:
-        return draw(signature, rng, steps=steps, rows=rows)
+        return draw(signature, rng, steps=steps, rows=rows, sampling=sampling)
+
+    def tried(self, signature: Signature, sampling: Sampling) -> Sampling:
+        return without_unanswered(self, signature, sampling)
 
     @contextmanager
     def open(self, signature: Signature, *, rows: int) -> Iterator[ModuleSteps]:

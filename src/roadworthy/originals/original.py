@@ -14,6 +14,7 @@ from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script, Steppable, draw_resets, outputs_of
 from roadworthy.spec.trace import Trace
@@ -96,7 +97,13 @@ class Original(abc.ABC):
 
     @abc.abstractmethod
     def draw(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> Arrays:
         """Input values worth trying: port name → (steps, *shape)."""
 
@@ -104,18 +111,31 @@ class Original(abc.ABC):
     def open(self, signature: Signature, *, rows: int) -> AbstractContextManager[Steppable]:
         """The live thing, ready to step; it comes back as it was when the block ends."""
 
+    def tried(self, signature: Signature, sampling: Sampling) -> Sampling:
+        """The sampling without the corners on which this original has no answer."""
+        return sampling
+
     def fresh_steps(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> Script:
         """Steps that no trace has seen, with resets at which each row begins anew."""
-        inputs = self.draw(signature, rng, steps=steps, rows=rows)
-        return Script(inputs=inputs, resets=draw_resets(signature, rng, steps=steps, rows=rows))
+        inputs = self.draw(signature, rng, steps=steps, rows=rows, sampling=sampling)
+        life = sampling.life if steps > sampling.life else 0
+        resets = draw_resets(signature, rng, steps=steps, rows=rows, life=life)
+        return Script(inputs=inputs, resets=resets)
 
-    def record(self, signature: Signature, *, seed: int) -> Trace:
+    def record(self, signature: Signature, *, seed: int, sampling: Sampling) -> Trace:
         """Golden steps: several episodes, resets in the middle, extreme values."""
         rows = self.rows or TRACE_ROWS
         rng = np.random.default_rng(seed)
-        script = self.fresh_steps(signature, rng, steps=TRACE_STEPS, rows=rows)
+        steps = sampling.steps(TRACE_STEPS, rows=rows)
+        script = self.fresh_steps(signature, rng, steps=steps, rows=rows, sampling=sampling)
         with self.open(signature, rows=rows) as live:
             outputs = outputs_of(live, script)
         named = {port.name: outputs[port.name] for port in signature.outputs}

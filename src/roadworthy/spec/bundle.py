@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.errors import BundleCorrupt, BundleError
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.targets import TARGETS
 
@@ -50,6 +51,12 @@ class Bundle:
     def signature(self) -> Signature:
         """What goes in, what comes out, what is remembered."""
         return Signature.from_json(self.manifest["signature"])
+
+    @property
+    def sampling(self) -> Sampling:
+        """Which values of its inputs are worth trying."""
+        known = self.manifest.get("sampling")
+        return Sampling.from_json(known) if known else Sampling()
 
     @property
     def targets(self) -> dict[str, tuple[str, ...]]:

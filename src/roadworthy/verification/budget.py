@@ -18,9 +18,9 @@ from roadworthy.spec.tolerance import HIDDEN, ROUNDINGS, ulp
 from roadworthy.verification.states import Layout, OneStep, States
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
-# The part of the states whose distance is left out of the mean: a flip at one of them says nothing
-# about the others.
-TRIMMED = 0.01
+# The part of the states whose distance is left out of the mean: flips, and values far beyond those
+# that policies live on, say nothing about the others.
+TRIMMED = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +162,7 @@ def _apart(one: Array, other: Array) -> Array:
 
 
 def _typical(distances: Array) -> Array:
-    """Each state's own distance, and at least the mean of the element over the states."""
+    """Each state's own distance, and at least the mean of the element over the calmer states."""
     count = len(distances)
     kept = count - max(1, round(TRIMMED * count)) if count >= TWINS else count
     usual = np.partition(distances, kept - 1, axis=0)[:kept].mean(axis=0)

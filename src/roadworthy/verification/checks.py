@@ -11,6 +11,7 @@ from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.stepping import Arrays, reset_rows
 from roadworthy.spec.tolerance import ROUNDINGS, ulp
 from roadworthy.spec.trace import Trace
@@ -41,7 +42,7 @@ def replay(policy: Policy, trace: Trace) -> Check:
     return comparison.check("replay", claim, facts)
 
 
-def batch(new: NewPolicy, trace: Trace, seed: int) -> Check:
+def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
     """Batches of 1, 2 and 7: every row of a batch gives what it gives alone.
 
     One step at a time from the same memory, so that rounding cannot grow.
@@ -52,7 +53,8 @@ def batch(new: NewPolicy, trace: Trace, seed: int) -> Check:
     twins = [OwnTwins(each, seed) for each in (together, reversed_rows)]
     singles = [new() for _ in range(max(BATCH_SIZES))]
     for size in BATCH_SIZES:
-        inputs = draw(layout.signature, np.random.default_rng(seed + size), steps=STEPS, rows=size)
+        rng = np.random.default_rng(seed + size)
+        inputs = draw(layout.signature, rng, steps=STEPS, rows=size, sampling=sampling)
         orders = (list(range(size)), list(reversed(range(size))))
         for each in (together, reversed_rows, *singles):
             each.reset()
@@ -99,7 +101,7 @@ def _allowed(layout: Layout, trace: Trace, expected: Arrays) -> Arrays:
     return found
 
 
-def reset(new: NewPolicy, seed: int) -> Check:
+def reset(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
     """After steps and a reset: bit for bit what a fresh policy gives, row by row."""
     comparison = Comparison()
     used, fresh, untouched = new(), new(), new()
@@ -107,7 +109,8 @@ def reset(new: NewPolicy, seed: int) -> Check:
     rows = signature.fixed_rows or 2
     # A whole number of policy steps: single rows are reset only when all rows decide.
     span = max(signature.decimation, STEPS // signature.decimation * signature.decimation)
-    inputs = draw(signature, np.random.default_rng(seed), steps=3 * span, rows=rows)
+    rng = np.random.default_rng(seed)
+    inputs = draw(signature, rng, steps=3 * span, rows=rows, sampling=sampling)
     steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * span)]
     for now in steps[:span]:
         used.step(now)

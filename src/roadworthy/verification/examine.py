@@ -20,8 +20,10 @@ from roadworthy.verification import checks
 from roadworthy.verification.causes import explained
 from roadworthy.verification.fresh_steps import FreshSteps, Moment
 from roadworthy.verification.logits import logits
+from roadworthy.verification.not_finite import not_finite
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
+from roadworthy.verification.untried import untried
 
 Progress = Callable[[str], None]
 # The target in which graphs can be looked into: what is said of it holds for the others as well.
@@ -42,7 +44,9 @@ def examine(
     say = progress or (lambda stage: None)
     done: list[Check] = []
     findings: list[Finding] = []
-    fresh = None if original is None else FreshSteps(original, bundle.signature, seed)
+    fresh = (
+        None if original is None else FreshSteps(original, bundle.signature, seed, bundle.sampling)
+    )
     for target, files in bundle.targets.items():
         row = targets.get(target)
         if device not in row.engines:
@@ -61,6 +65,7 @@ def examine(
         findings += examined.findings
     if READABLE in bundle.targets:
         findings = [*explained(bundle, original, done, seed), *findings]
+    findings += untried(bundle.sampling)
     return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
 
 
@@ -90,9 +95,9 @@ class _Target:
         yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:
             self._say("comparing batches")
-            yield checks.batch(new, trace, self.seed)
+            yield checks.batch(new, trace, self.seed, self.bundle.sampling)
         self._say("comparing resets")
-        yield checks.reset(new, self.seed)
+        yield checks.reset(new, self.seed, self.bundle.sampling)
         if self.fresh is not None:
             self._say("stepping beside the live module")
             yield from self._beside(new, self.fresh)
@@ -107,7 +112,7 @@ class _Target:
                 )
         if self.target == READABLE:
             self._say("looking at what each port is for")
-            self.findings += sensitivity(new, self.seed)
+            self.findings += sensitivity(new, self.seed, self.bundle.sampling)
 
     def _beside(self, new: Callable[[], Policy], fresh: FreshSteps) -> Iterator[Check]:
         """The checks that need the original."""
@@ -119,6 +124,7 @@ class _Target:
             if moment is not None:
                 self._say("looking for where the difference begins")
                 self.findings += self._where(original, moment)
+        self.findings += not_finite(new(), original, self.bundle.sampling)
         yield from original.extra_checks(new())
 
     def _where(self, original: Original, moment: Moment) -> list[Finding]:

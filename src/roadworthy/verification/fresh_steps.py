@@ -13,6 +13,7 @@ from roadworthy.originals.original import NoYardstick, Original, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, follow, reset_rows
 from roadworthy.verification.allowance import allowance
@@ -22,6 +23,7 @@ from roadworthy.verification.judging import Judge
 from roadworthy.verification.states import Index, Layout, Visit, visit, with_memory
 
 STEPS = 64
+LONG_LIFE_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,10 +38,13 @@ class Moment:
 class FreshSteps:
     """The original's own way through fresh steps, and what every target is compared with there."""
 
-    def __init__(self, original: Original, signature: Signature, seed: int) -> None:
+    def __init__(
+        self, original: Original, signature: Signature, seed: int, sampling: Sampling
+    ) -> None:
         self.original = original
         self.signature = signature
         self.seed = seed
+        self.sampling = sampling
         self.sizes = (original.rows,) if original.rows else BATCH_SIZES
         self.layout = Layout(signature)
 
@@ -77,7 +82,8 @@ class FreshSteps:
     def _measured_allowance(self) -> list[Arrays]:
         assert self.yardstick is not None
         scripts = [each.script for each in self.visits]
-        if not self.layout.rows_are_states:
+        lengths = {script.steps for script in scripts}
+        if not self.layout.rows_are_states or len(lengths) > 1:
             return [allowance(self.yardstick, self.layout, s, self.seed).free for s in scripts]
         together = self.layout.side_by_side(scripts)
         free = allowance(self.yardstick, self.layout, together, self.seed).free
@@ -107,7 +113,7 @@ class FreshSteps:
         first = comparison.add_judged(judged, joined, self._locate, count=steps)
         visited = f"{len(judge.states)} visited states"
         claim = f"one step from each of {visited} agrees with the live original, {self._listed}"
-        facts = judge.facts(comparison.worst, comparison.ties)
+        facts = judge.facts(comparison.worst, comparison.ties) | self._life
         moment = None if first is None else self._moment(judge, first)
         return comparison.check("fresh steps", claim, facts), moment
 
@@ -138,14 +144,26 @@ class FreshSteps:
                 if moment is None and comparison.first_failure is not None:
                     moment = Moment(step, inputs, before)
         claim = f"fresh steps agree with the live original, memory included, {self._listed}"
-        facts = {"measured": False}
+        facts = {"measured": False} | self._life
         return [comparison.check("fresh steps", claim, facts)], moment
 
     def _visit(self, rows: int) -> Visit:
         rng = np.random.default_rng(self.seed + 100 * rows)
-        script = self.original.fresh_steps(self.signature, rng, steps=STEPS, rows=rows)
+        # One batch lives as long as the horizon is: the others would only repeat it.
+        long_life = rows == (self.original.rows or LONG_LIFE_ROWS)
+        script = self.original.fresh_steps(
+            self.signature,
+            rng,
+            steps=self.sampling.steps(STEPS, rows=rows) if long_life else STEPS,
+            rows=rows,
+            sampling=self.sampling,
+        )
         with self.original.open(self.signature, rows=rows) as live:
             return visit(live, script)
+
+    @property
+    def _life(self) -> dict[str, int]:
+        return {"life_steps": self.sampling.life} if self.sampling.life else {}
 
     @property
     def _listed(self) -> str:

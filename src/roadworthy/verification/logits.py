@@ -56,7 +56,7 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
     policy = Policy(behind.signature, OnnxEngine(behind.model))
     rows = original.rows or signature.fixed_rows or ROWS
     rng = np.random.default_rng(fresh.seed + 31)
-    inputs = original.draw(signature, rng, steps=STEPS, rows=rows)
+    inputs = original.draw(signature, rng, steps=STEPS, rows=rows, sampling=fresh.sampling)
     resets = np.zeros((STEPS, rows), dtype=bool)
     resets[:: STEPS // 2] = True
     script = Script(inputs=inputs, resets=resets)

@@ -14,7 +14,6 @@ from roadworthy.originals.module import ModuleOriginal
 from roadworthy.originals.original import TRACE_STEPS
 from roadworthy.program import Program
 from roadworthy.source import Source
-from roadworthy.spec.signature import Signature
 
 FIXES: tuple[Callable[[ModuleCopies, Finding], bool], ...] = (
     one_precision,
@@ -45,7 +44,7 @@ def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
         except ExportError as error:
             latest = error
             continue
-        _refuse_untried(copies, program.signature, seed)
+        _refuse_untried(copies, program, seed)
         return replace(program, fixes=tuple(copies.notes)), copies.original
     raise latest if _leads_on(latest) else refusal
 
@@ -59,13 +58,15 @@ def _leads_on(error: ExportError) -> bool:
     return {finding.code for finding in error.findings} <= FIXABLE
 
 
-def _refuse_untried(copies: ModuleCopies, signature: Signature, seed: int) -> None:
+def _refuse_untried(copies: ModuleCopies, program: Program, seed: int) -> None:
     """An error for each rewritten branch that the recorded steps take on one side only."""
     chosen = [choice for lines in copies.rewritten.values() for choice in lines.values()]
     for choice in chosen:
         choice.sides.clear()
     if chosen:
-        ModuleOriginal(copies.repaired).record(signature, seed=seed)
+        ModuleOriginal(copies.repaired).record(
+            program.signature, seed=seed, sampling=program.sampling
+        )
     findings = [
         Finding(
             code="RW194",

@@ -124,7 +124,8 @@ def side_by_side(bundle: Bundle, original: Original, seed: int) -> Evidence:
     """Artifact and live original over the same steps; two episodes."""
     signature = bundle.signature
     rows = original.rows or signature.fixed_rows or ROWS
-    inputs = original.draw(signature, np.random.default_rng(seed + 7), steps=STEPS, rows=rows)
+    rng = np.random.default_rng(seed + 7)
+    inputs = original.draw(signature, rng, steps=STEPS, rows=rows, sampling=bundle.sampling)
     resets = np.zeros((STEPS, rows), dtype=bool)
     # A number of ticks after which a policy of two rates decides anew.
     second = -(-STEPS // 2 // signature.decimation) * signature.decimation
