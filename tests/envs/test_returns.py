@@ -16,10 +16,13 @@ THEIRS = [100.0 + each for each in range(20)]
 def test_equal_returns_have_an_interval_of_nothing() -> None:
     earned = compare_returns(THEIRS, THEIRS, margin=0.0, seed=0)
     assert (earned.low, earned.high, earned.differs) == (0.0, 0.0, False)
-    assert earned.verdict == "earned what the original earns"
+    assert earned.verdict == "earns what the original earns"
 
 
-@pytest.mark.parametrize(("change", "verdict"), [(-3.0, "earned less"), (3.0, "earned more")])
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [(-3.0, "earns less than the original"), (3.0, "earns more than the original")],
+)
 def test_a_difference_beyond_the_margin_is_seen_in_both_directions(
     change: float, verdict: str
 ) -> None:
@@ -32,8 +35,12 @@ def test_a_difference_beyond_the_margin_is_seen_in_both_directions(
 def test_the_words_have_the_sign_right_where_returns_are_negative() -> None:
     """-358 is more than -551."""
     theirs, ours = [-551.0, -551.5, -550.5], [-358.0, -358.5, -357.5]
-    assert compare_returns(theirs, ours, margin=None, seed=0).verdict == "earned more"
-    assert compare_returns(ours, theirs, margin=None, seed=0).verdict == "earned less"
+    assert (
+        compare_returns(theirs, ours, margin=None, seed=0).verdict == "earns more than the original"
+    )
+    assert (
+        compare_returns(ours, theirs, margin=None, seed=0).verdict == "earns less than the original"
+    )
 
 
 def test_what_the_originals_own_twin_shows_is_no_fault() -> None:

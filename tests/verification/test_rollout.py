@@ -132,7 +132,7 @@ def test_a_random_world_is_judged_by_its_returns(leaning: Path) -> None:
     certificate = rw.verify(leaning, against=Leaning(), env=world)
     closed = named(certificate.raise_if_failed(), "closed loop")
     assert closed.facts["mode"] == "returns"
-    assert closed.claim.startswith("the artifact earned what the original earns: mean return ")
+    assert closed.claim.startswith("the artifact earns what the original earns: mean return ")
 
 
 def test_an_artifact_that_earns_less_fails(tmp_path: Path) -> None:
