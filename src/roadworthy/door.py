@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +112,7 @@ def plain_module(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] = (),
 ) -> Source:
     """The source of a module that belongs to no framework."""
     from roadworthy.source import Source
@@ -124,6 +125,7 @@ def plain_module(
     return Source(
         module, example=example, memory=memory or {}, normalizer=normalizer, outputs=outputs,
         action=action, about=about or {}, dynamic=dynamic or {}, batch=batch, period_s=period_s,
+        ignore=ignore,
     )  # fmt: skip
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import linecache
 import re
 import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 _OWN = Path(__file__).resolve().parent
@@ -30,6 +31,14 @@ def user_line(error: BaseException) -> str:
 def current_line() -> str:
     """The line of the author's that is running now."""
     return _deepest(traceback.extract_stack())
+
+
+def frame_line(frame: FrameType) -> str:
+    """The line that a frame is at."""
+    place = Path(frame.f_code.co_filename)
+    return (
+        f"{place.name}:{frame.f_lineno} ({linecache.getline(str(place), frame.f_lineno).strip()})"
+    )
 
 
 def quoted_line(text: str) -> str:
