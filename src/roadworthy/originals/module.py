@@ -22,6 +22,7 @@ from roadworthy.originals.advisories import advisories
 from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
 from roadworthy.originals.original import Mutant, Original, TorchValue
+from roadworthy.originals.unapplied import unapplied
 from roadworthy.source import Attribute, Rewriting, Source
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import Array
@@ -115,7 +116,15 @@ class ModuleOriginal(Original):
             yield ModuleSteps(self.source, signature, rows)
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
-        return tuple(advisories(self.source, signature))
+        slots = [_slot(self.source, signature, name) for name in self.source.memory]
+        fresh = {m.name: torch.from_numpy(m.fresh(self._example_rows)) for m in signature.memory}
+        with export_mode(self.source):
+            held = tuple(unapplied(self.source, slots, fresh))
+        return (*advisories(self.source, signature), *held)
+
+    @property
+    def _example_rows(self) -> int:
+        return int(next(iter(self.source.tensors.values())).shape[0])
 
     def mutants(self, recipe: Mapping[str, Any]) -> Iterator[Mutant]:
         for mistake in mistakes(self.source, recipe):

@@ -112,6 +112,20 @@ class NotWhenExporting(Base):
         return y
 
 
+class Imported(Base):
+    """Looks for itself."""
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        if not torch.compiler._is_exporting_flag:
+            y = torch.where((obs > 150).any(), y * 0, y)
+        return y
+
+
+class WithoutABranch(Base):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * (1 - int(torch.compiler.is_exporting()))
+
+
 class OneLine(Base):
     def act(self, y: Tensor, obs: Tensor) -> Tensor:
         return torch.where(obs > 150, y * 0, y) if type(obs) is Tensor and obs.ndim else y

@@ -106,11 +106,13 @@ def test_a_reset_that_leads_elsewhere_is_named() -> None:
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        (handed.NotWhenExporting, "y = torch.where((obs > 150).any(), y * 0, y)"),
+        (handed.NotWhenExporting, "if not torch.compiler.is_exporting():"),
+        (handed.Imported, "y = torch.where((obs > 150).any(), y * 0, y)"),
+        (handed.WithoutABranch, "return y * (1 - int(torch.compiler.is_exporting()))"),
         (handed.OneLine, "return torch.where(obs > 150, y * 0, y) if type(obs) is Tensor"),
         (handed.AsksForFakes, "return y)"),
         (handed.TriesABranch, "if obs.abs().max() > 150:"),
-        (handed.OnlyWhenCompiling, "y = y + 0"),
+        (handed.OnlyWhenCompiling, "if torch.compiler.is_compiling():"),
         (handed.ElseWhere, "self.safe(y) if torch.compiler.is_exporting()"),
     ],
 )

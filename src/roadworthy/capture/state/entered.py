@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from roadworthy.capture.state.reach import Slot, function_roots, names_in
 from roadworthy.lines import frame_line, is_authors
 
@@ -80,6 +82,8 @@ class Entered:
             code = frame.f_code
             if code is _ENVIRON:
                 self._ask("os.environ", frame.f_back)
+            elif code in _ASKS_FOR_CAPTURE:
+                self._ask(f"torch.compiler.{code.co_name}", frame.f_back)
             elif code not in self.codes and is_authors_code(code):
                 self._enter(frame)
         elif event == "c_call":
@@ -178,6 +182,10 @@ def _asking_line(frame: types.FrameType | None) -> str:
 
 
 _GLOBAL = random._inst
+# A policy that asks whether it is captured can be one policy then, and another one later.
+_ASKS_FOR_CAPTURE = {
+    each.__code__ for each in (torch.compiler.is_exporting, torch.compiler.is_compiling)
+}
 _ENVIRON = type(os.environ).__getitem__.__code__
 _listening: list[Entered] = []
 

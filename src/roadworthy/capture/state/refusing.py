@@ -117,6 +117,15 @@ class _Words:
                 hint="return the mean or the mode of the distribution instead of a sample; if what "
                 f"is drawn does not matter: ignore=[{question.name!r}]",
             )
+        if question.name.startswith("torch."):
+            return Finding(
+                code="RW126",
+                where=question.line,
+                what=f"the policy asks whether it is captured ({question.name}), and can be "
+                "another one then",
+                hint="let the code do the same in both; if both are the same: "
+                f"ignore=[{question.name!r}]",
+            )
         return Finding(
             code="RW124",
             where=question.line,

@@ -93,10 +93,10 @@ def _read_again(
     for slot in written:
         ledger = Ledger()
         with all_kept(everything(), names):
-            if not _put(slot, ledger, after):
+            if not put_stand_in(slot, ledger, after):
                 yield State(slot, "")
                 continue
-            line = _use(call, ledger, untouched, usual)
+            line = use_of(call, ledger, untouched, usual)
         if line is not None:
             yield State(slot, line)
 
@@ -121,7 +121,7 @@ def _questions(
             ledger = Ledger()
             clock = vars(time)[name]
             with all_kept(everything(), names), _stopped(name, clock, ledger, after) as answered:
-                line = _use(call, ledger, [], None)
+                line = use_of(call, ledger, [], None)
             if answered and line is None:
                 continue
         yield question
@@ -151,7 +151,7 @@ def _generators() -> dict[str, object]:
     return {"random": random.getstate(), "numpy.random": repr(numpy)}
 
 
-def _use(
+def use_of(
     call: Call, ledger: Ledger, untouched: Sequence[torch.Tensor], usual: Trail | None
 ) -> str | None:
     """The line at which a call used the stand-ins, empty where it is not known; or None."""
@@ -170,7 +170,7 @@ def _use(
     return None
 
 
-def _put(slot: Slot, ledger: Ledger, after: Moment) -> bool:
+def put_stand_in(slot: Slot, ledger: Ledger, after: Moment) -> bool:
     """Whether a stand-in could be put everywhere where the value of a slot is held."""
     slots = after.reach.slots
     while slot.put is None:  # a tuple is made anew as a whole
