@@ -46,9 +46,9 @@ class ModuleAnalysis:
         inputs, memory = self.sized({}), self.fresh_memory({})
         probe.refuse_randomness(self.step, inputs, memory)
         if not assume_pure:
-            outputs = dict(
-                zip(self.step.outputs, probe.run(self.step, inputs, memory), strict=False)
-            )
+            with preserved(source.module):
+                results = probe.run(self.step, inputs, memory)
+            outputs = dict(zip(self.step.outputs, results, strict=False))
             refuse_plain_state(source, inputs, outputs)
             refuse_resets(self.composed, inputs, memory, self.memory_rows)
             refuse_state(self.composed, inputs, memory, self._works_with)
@@ -57,11 +57,10 @@ class ModuleAnalysis:
 
     def _works_with(self, name: str, path: str) -> bool:
         """Whether the attribute at `path` can be declared as memory."""
-        memory = {**self.source.memory, name: Attribute(path)}
+        memory = {**self.source.memory, name: Attribute(path, initial="current")}
         try:
-            ModuleAnalysis(dataclasses.replace(self.source, memory=memory), assume_pure=True)
-        except UsageError as error:
-            return error.findings[0].code == "RW114"  # asks where it starts, and says how
+            with preserved(self.source.module):
+                ModuleAnalysis(dataclasses.replace(self.source, memory=memory), assume_pure=True)
         except Exception:  # whatever the user's code does with a memory that has other rows
             return False
         return True
