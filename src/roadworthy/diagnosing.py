@@ -97,6 +97,7 @@ def diagnose(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] | None = None,
     fix: bool = False,
     options: ExportOptions | None = None,
     **framework: Any,
@@ -110,6 +111,7 @@ def diagnose(
     keywords = {
         "example": example, "memory": memory, "normalizer": normalizer, "outputs": outputs,
         "action": action, "about": about, "dynamic": dynamic, "batch": batch, "period_s": period_s,
+        "ignore": ignore,
         **framework,
     }  # fmt: skip
     subject = source.module if isinstance(source, Source) else source
@@ -165,14 +167,11 @@ def _diagnosed_without_module(
 def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
     """What is left of a suspicion after a trial that followed the original step by step.
 
-    A value that leaves the graph would have stopped the capture. State that shows later than the
-    steps that were compared would not: it is told, as a note.
+    A value that leaves the graph would have stopped the capture, and so would state that a later
+    call reads.
     """
     for finding in suspected:
-        if finding.code == "RW112":
-            what = "forward writes it, but no output depended on it in the steps that were compared"
-            yield dataclasses.replace(finding, what=what, severity="note")
-        elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
+        if finding.code not in ("RW103", "RW111", "RW112", "RW173", "RW174"):
             yield finding
 
 

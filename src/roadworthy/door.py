@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +120,7 @@ def plain_module(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] = (),
 ) -> Source:
     """The source of a module that belongs to no framework."""
     from roadworthy.source import Source
@@ -132,6 +133,7 @@ def plain_module(
     return Source(
         module, example=example, memory=memory or {}, normalizer=normalizer, outputs=outputs,
         action=action, about=about or {}, dynamic=dynamic or {}, batch=batch, period_s=period_s,
+        ignore=ignore,
     )  # fmt: skip
 
 

@@ -118,6 +118,7 @@ def export(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
     translations: Table | None = None,
     decompositions: Table | None = None,
@@ -127,7 +128,7 @@ def export(
 ) -> Bundle:
     """The certified bundle in `folder`, made from whatever `rw.to_source` understands.
 
-    The keywords up to `period_s` are those of `rw.Source`, which says what each means. Policies of
+    The keywords up to `ignore` are those of `rw.Source`, which says what each means. Policies of
     a known framework bring their own (`exploration=` for TorchRL). `targets` are the forms that it
     takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
     every check against the live original, or `options.allow_uncertified` waives that; the waiver
@@ -144,7 +145,8 @@ def export(
     sealing.refuse_foreign(Path(folder))
     described = to_source(
         source, example=example, memory=memory, normalizer=normalizer, outputs=outputs,
-        action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s, **framework,
+        action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s,
+        ignore=ignore, **framework,
     )  # fmt: skip
     return export_source(described, folder, plan)
 

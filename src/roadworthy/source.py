@@ -61,6 +61,7 @@ class Source:
     dynamic     port name → {axis: name} for sizes that vary besides the batch
     batch       None: any number of rows; a number: that one only
     meaning     what the first output means to an environment, where `action` does not say it
+    ignore      what persists between calls and does not matter, by name: "steps"
     rewritten   what `module` is a rewriting of, where an adapter made it
     """
 
@@ -77,6 +78,7 @@ class Source:
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict, kw_only=True)
     batch: int | None = field(default=None, kw_only=True)
     meaning: Action | None = field(default=None, kw_only=True)
+    ignore: Sequence[str] = field(default=(), kw_only=True)
     rewritten: Rewriting | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -88,6 +90,8 @@ class Source:
             )
         if not isinstance(self.action, (tuple, list)):
             object.__setattr__(self, "action", (self.action,))
+        names = (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
+        object.__setattr__(self, "ignore", names)
         object.__setattr__(self, "example", self._named_example())
         memory = {
             name: Attribute(each) if isinstance(each, str) else each

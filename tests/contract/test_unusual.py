@@ -184,7 +184,7 @@ def test_module_that_starts_elsewhere_than_at_zero_fails_the_certificate(tmp_pat
 
 def test_deque_of_past_observations_is_named_and_put_back(tmp_path: Path) -> None:
     module = Deque()
-    with pytest.raises(ExportError, match=r"\[RW112\] Deque\.past\[0\]: changes at every call"):
+    with pytest.raises(ExportError, match=r"\[RW112\] Deque\.past: a call writes it"):
         rw.export(module, tmp_path / "bundle", example=OBS)
     assert list(module.past) == []
 

@@ -127,14 +127,11 @@ def _refused(module: nn.Module) -> tuple[rw.Finding, ...]:
     return caught.value.findings
 
 
-def test_state_that_shows_late_is_told_even_when_the_trial_passed() -> None:
+def test_state_that_shows_late_is_an_error() -> None:
     diagnosis = rw.diagnose(patients.EveryThousandth(), example=OBS)
-    where = f"EveryThousandth.calls at {line(patients.EveryThousandth, 'self.calls += 1')}"
-    assert diagnosis.exported
-    assert found(diagnosis) == [("note", "RW112", where)]
-    assert diagnosis.findings[0].what.endswith(
-        "no output depended on it in the steps that were compared"
-    )
+    assert not diagnosis.exported
+    assert found(diagnosis) == [("error", "RW112", "EveryThousandth.calls")]
+    assert rw.diagnose(patients.EveryThousandth(), example=OBS, ignore=["calls"]).findings == ()
 
 
 def test_actions_that_lack_their_squash_are_a_warning() -> None:

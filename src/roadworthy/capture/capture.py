@@ -8,8 +8,13 @@ from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
+from roadworthy.capture.probe import random_line, run
 from roadworthy.capture.recipe import recipe
 from roadworthy.capture.sampling import sampling_of
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.state.draws import refuse_draws
+from roadworthy.capture.state.hiding import own_code, refuse_hiding
+from roadworthy.capture.state.trail import Trail
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
@@ -22,7 +27,12 @@ def capture(source: Source) -> Program:
     with export_mode(source):
         analysis = ModuleAnalysis(source)
         inputs = analysis.sized({})
-        graph = _graph(analysis, inputs)
+        eager = _eager_trails(analysis, inputs)
+        captured = Trail(only=own_code(eager))
+        with captured.followed():
+            graph = _graph(analysis, inputs)
+        refuse_hiding(eager, captured)
+        refuse_draws(graph, lambda: _drawing_line(analysis, inputs))
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
             signature=analysis.signature,
@@ -36,7 +46,7 @@ def capture(source: Source) -> Program:
 def captured_graph(source: Source) -> tuple[Signature, torch.export.ExportedProgram]:
     """The graph alone, from one example: for comparing, not for writing."""
     with export_mode(source):
-        analysis = ModuleAnalysis(source)
+        analysis = ModuleAnalysis(source, assume_pure=True)
         return analysis.signature, _owned(_graph(analysis, analysis.sized({})))
 
 
@@ -52,6 +62,21 @@ def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
             elif isinstance(value, torch.Tensor):
                 held[name] = value.detach().clone()
     return graph
+
+
+def _eager_trails(analysis: ModuleAnalysis, inputs: Tensors) -> list[Trail]:
+    """The ways of two calls through the user's code: what is built once, the second finds there."""
+    trails = [Trail(), Trail()]
+    with preserved(analysis.source.module):
+        for trail in trails:
+            with trail.followed():
+                run(analysis.step, inputs, analysis.fresh_memory({}))
+    return trails
+
+
+def _drawing_line(analysis: ModuleAnalysis, inputs: Tensors) -> str:
+    line = random_line(analysis.step, inputs, analysis.fresh_memory({}))
+    return line or type(analysis.source.module).__name__
 
 
 def _others(inputs: Tensors) -> Tensors:

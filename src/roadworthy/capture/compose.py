@@ -13,6 +13,7 @@ from torch.distributions import Distribution
 from roadworthy.capture import transforms
 from roadworthy.capture.call_style import CallStyle
 from roadworthy.capture.memory import Slot, Tensors, insert_attributes, read_attributes
+from roadworthy.capture.state.ports import refuse_returned_twin
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
 from roadworthy.source import Source
@@ -54,6 +55,7 @@ class ComposedPolicy(nn.Module):
         result = self.calling.call(
             self.module, arguments, {slot.name: pack(slot.layout, memory) for slot in in_arguments}
         )
+        refuse_returned_twin(self.source, result)
         returned, persisted = split_result(result, in_arguments)
         outputs = named_outputs(returned, self.source)
         return self._acted(outputs, inputs), persisted | read_attributes(self.slots, self.module)

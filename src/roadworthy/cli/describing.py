@@ -25,6 +25,10 @@ Memories = Annotated[
 Outputs = Annotated[
     list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
 ]
+Ignored = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", help="What persists between calls and does not matter: steps"),
+]
 
 Exploration = Annotated[
     str | None,
@@ -49,12 +53,14 @@ def keywords(
     exploration: Exploration = None,
     env: FrameworkEnv = None,
     settings: Settings = None,
+    ignore: Ignored = None,
 ) -> dict[str, Any]:
     """What was said, as `rw.export` takes it; nothing for what was not said."""
     said = {
         "example": dict(example(each) for each in inputs) if inputs else None,
         "memory": dict(pair(each, "--memory", "h=hidden") for each in memory) if memory else None,
         "outputs": [None if name == "-" else name for name in outputs] if outputs else None,
+        "ignore": ignore or None,
         "exploration": exploration,
         "env": None if env is None else resolve(env),
         **framework_keywords(settings),

@@ -12,6 +12,7 @@ from roadworthy.cli.console import finding_lines, out, print_json, working
 from roadworthy.cli.describing import (
     Exploration,
     FrameworkEnv,
+    Ignored,
     Inputs,
     Memories,
     Outputs,
@@ -33,6 +34,7 @@ def doctor(
     exploration: Exploration = None,
     env: FrameworkEnv = None,
     settings: Settings = None,
+    ignore: Ignored = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
@@ -55,7 +57,7 @@ def doctor(
         progress("loading the source")
         found = thing(source)
         progress("reading, running and trying it")
-        given = keywords(inputs, memory, outputs, exploration, env, settings)
+        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
         diagnosis = diagnose(found, **given, fix=fix)
     if as_json:
         print_json(

@@ -21,6 +21,7 @@ from roadworthy.cli.console import (
 from roadworthy.cli.describing import (
     Exploration,
     FrameworkEnv,
+    Ignored,
     Inputs,
     Memories,
     Outputs,
@@ -43,6 +44,7 @@ def export(
     exploration: Exploration = None,
     env: FrameworkEnv = None,
     settings: Settings = None,
+    ignore: Ignored = None,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -87,7 +89,7 @@ def export(
         )
         progress("loading the source")
         found = thing(source)
-        given = keywords(inputs, memory, outputs, exploration, env, settings)
+        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
         refuse_bare_module(found, given)
         bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
@@ -108,6 +110,7 @@ def export(
     console = out()
     console.print(signature_table(bundle.signature), "")
     console.print(certificate_table(certificate), "")
+    print_findings(certificate.findings, stderr=False)
     console.print(f"{folder}  {size_text(size)}", markup=False)
     console.print(f"next: roadworthy inspect {folder}    roadworthy bench {folder}", style="dim")
 

@@ -89,6 +89,8 @@ def inspect(
         else None
     )
     facts = {key: bundle.manifest[key] for key in _SHOWN if bundle and key in bundle.manifest}
+    if bundle and bundle.manifest.get("recipe", {}).get("ignore"):
+        facts["ignored"] = bundle.manifest["recipe"]["ignore"]
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     if as_json:
         print_json(
@@ -139,6 +141,8 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("opset", f"{facts['opset']}, IR {facts['ir_version']}"))
     if "provenance" in facts:
         rows.append(("made with", ", ".join(f"{k} {v}" for k, v in facts["provenance"].items())))
+    if facts.get("ignored"):
+        rows.append(("IGNORED", ", ".join(facts["ignored"])))
     if facts.get("waivers"):
         rows.append(("WAIVED", ", ".join(facts["waivers"])))
     return rows

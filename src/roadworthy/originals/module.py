@@ -24,6 +24,7 @@ from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
 from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstick
 from roadworthy.originals.unanswered import without_unanswered
+from roadworthy.originals.unapplied import unapplied
 from roadworthy.program import Program
 from roadworthy.source import Attribute, Rewriting, Source
 from roadworthy.spec.layout import Layout
@@ -141,7 +142,15 @@ class ModuleOriginal(Original):
         return yardstick(self.source, self.program, signature)
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
-        return tuple(advisories(self.source, signature))
+        slots = [_slot(self.source, signature, name) for name in self.source.memory]
+        fresh = {m.name: torch.from_numpy(m.fresh(self._example_rows)) for m in signature.memory}
+        with export_mode(self.source):
+            held = tuple(unapplied(self.source, slots, fresh))
+        return (*advisories(self.source, signature), *held)
+
+    @property
+    def _example_rows(self) -> int:
+        return int(next(iter(self.source.tensors.values())).shape[0])
 
     def mutants(self, recipe: Mapping[str, Any]) -> Iterator[Mutant]:
         for mistake in mistakes(self.source, recipe):

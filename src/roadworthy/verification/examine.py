@@ -65,6 +65,8 @@ def examine(
         findings += examined.findings
     if READABLE in bundle.targets:
         findings = [*explained(bundle, original, done, seed), *findings]
+    elif original is not None:
+        findings = [*original.advisories(bundle.signature), *findings]
     findings += untried(bundle.sampling)
     return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
 
