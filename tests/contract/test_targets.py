@@ -40,9 +40,14 @@ def torch_exported(request: pytest.FixtureRequest, export_once: ExportOnce) -> E
 def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exported) -> None:
     certificate = rw.Certificate.from_bytes(torch_exported.bundle.files["certificate.json"])
     batch = [] if torch_exported.source.batch else ["batch"]
+    free = ["free run"] if torch_exported.bundle.signature.memory else []
+    action = torch_exported.bundle.signature.action
+    # What is behind a choice does not show, where the choice turns does.
+    behind = ["choices"] if action is not None and action.kind != "continuous" else []
     assert certificate.passed
     assert [(c.target, c.name) for c in certificate.checks] == [
-        ("torch_export", name) for name in ("replay", *batch, "reset", "fresh steps")
+        ("torch_export", name)
+        for name in ("replay", *batch, "reset", "fresh steps", *free, *behind)
     ]
     assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
     assert torch_exported.changed == []

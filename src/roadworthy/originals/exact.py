@@ -61,6 +61,10 @@ def _ports(signature: Signature) -> list[Any]:
     return [(each.name, each.dtype, each.shape) for each in ports]
 
 
+# The exponent of two of the shortest step by which what may turn is moved, as a share of the longest.
+_SMALLEST_SHARE = -5.0
+
+
 class GraphYardstick:
     """Runs one graph in two precisions, node by node."""
 
@@ -76,7 +80,6 @@ class GraphYardstick:
         # What a graph writes into, it must write into a copy.
         self._writes = any(_mutates(target) for target in called)
         self._doubles: list[Any] | None = None
-        self._errors: dict[torch.fx.Node, float] | None = None
 
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         recorder = _Recording(self._module) if self._chooses else None
@@ -87,23 +90,26 @@ class GraphYardstick:
     ) -> Arrays:
         if not self.turning:
             return self.rounded(inputs, memory)
-        if self._errors is None:
-            self._errors = self._measured(inputs, memory)
-        turning = _Turning(self._module, self._errors, ulps, seed)
+        turning = _Turning(self._module, self._measured(inputs, memory), ulps, seed)
         return self._run(turning, self._lifted, inputs, memory)
 
     def _measured(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array]
-    ) -> dict[torch.fx.Node, float]:
-        """How far rounding is from the exact value, on the average, where something may turn."""
+    ) -> dict[torch.fx.Node, torch.Tensor]:
+        """How far rounding is from the exact value where something may turn, element by element."""
         rounded = _Entering(self._module)
         self._run(rounded, self._lifted, inputs, memory)
         exact = _ExactEntering(self._module)
         if not rounded.found or self._exactly(exact, inputs, memory) is None:
-            return dict.fromkeys(rounded.found, 0.0)
-        return {
-            node: float((value.double() - exact.found[node]).abs().nan_to_num(0, 0, 0).mean())
+            return {node: torch.zeros_like(value) for node, value in rounded.found.items()}
+        apart = {
+            node: (value.double() - exact.found[node]).abs().nan_to_num(0, 0, 0)
             for node, value in rounded.found.items()
+        }
+        # One element may be right by chance: its neighbours tell what is usual.
+        return {
+            node: torch.maximum(value, value.median()).to(rounded.found[node].dtype)
+            for node, value in apart.items()
         }
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
@@ -208,7 +214,7 @@ class _Turning(_Recording):
     def __init__(
         self,
         module: torch.fx.GraphModule,
-        errors: Mapping[torch.fx.Node, float],
+        errors: Mapping[torch.fx.Node, torch.Tensor],
         ulps: int,
         seed: int,
     ) -> None:
@@ -226,11 +232,14 @@ class _Turning(_Recording):
             n.target, (self._moved(entering, self._errors[n]), *others), kwargs
         )
 
-    def _moved(self, values: torch.Tensor, error: float) -> torch.Tensor:
+    def _moved(self, values: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
         kind = torch.finfo(values.dtype)
-        share = torch.rand(values.shape, generator=self._generator) * 2 - 1
+        # Of every size: a step that is too long goes past the neighbour, one too short falls back.
+        size = torch.rand(values.shape, generator=self._generator) * _SMALLEST_SHARE
+        up = torch.rand(values.shape, generator=self._generator) < 0.5
+        share = torch.where(up, 1.0, -1.0) * torch.exp2(size)
         # Zeros are moved too: a tie of zeros is one.
-        unit = values.abs() * kind.eps + max(kind.tiny, error)
+        unit = values.abs() * kind.eps + error.clamp(min=kind.tiny)
         return values + self._ulps * share.to(values.dtype) * unit
 
 

@@ -29,6 +29,7 @@ _NEXT_STEPS = {
     "FOLDER --operators lists its operators",
     "fresh steps": _COMPARE_VALUES,
     "logits": _COMPARE_VALUES,
+    "choices": _COMPARE_VALUES,
     "teacher": _COMPARE_VALUES,
     "free run": "memory goes another way than in the original. Of a module: compare memory=… with "
     "what forward returns and writes. Of an environment: register what the named value is computed "
@@ -238,8 +239,9 @@ class Certificate:
         """What the worst ratio is, and what could not be measured."""
         if self.roundings:
             furthest = max(self.roundings.values())
+            far = "no further" if furthest <= ROUNDINGS else "further"
             yield (
-                f"  no further from the exact policy than {furthest:.2g}× PyTorch itself "
+                f"  {far} from the exact policy than {furthest:.2g}× PyTorch itself "
                 f"({ROUNDINGS:g}× is allowed)"
             )
         reasons = {

@@ -84,9 +84,8 @@ def flipped(
     yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
 ) -> list[Arrays]:
     """What twins give that are as far away as an artifact may be: over a step, something else."""
-    whole = any(np.dtype(port.dtype).kind != "f" for port in layout.signature.outputs)
     # Of two that are equal, each twin takes one by chance: some more see both.
-    count = 2 * TWINS if whole else TWINS
+    count = 3 * TWINS if yardstick.turning else TWINS
     twins = twins_of(layout, states, rng, ulps=int(ROUNDINGS), count=count)
     return [layout.run(turned(yardstick, rng), each) for each in twins]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from roadworthy import targets
 from roadworthy.envs.closed_loop import ClosedLoop
@@ -17,16 +17,18 @@ from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.trace import Trace
 from roadworthy.verification import checks
-from roadworthy.verification.causes import explained
-from roadworthy.verification.fresh_steps import FreshSteps, Moment
+from roadworthy.verification.causes import causes, remarks
+from roadworthy.verification.choices import choices
+from roadworthy.verification.fresh_steps import FreshSteps
 from roadworthy.verification.logits import logits
 from roadworthy.verification.not_finite import not_finite
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
 from roadworthy.verification.untried import untried
+from roadworthy.verification.visited import Moment
 
 Progress = Callable[[str], None]
-# The target in which graphs can be looked into: what is said of it holds for the others as well.
+# The target in which graphs can be looked into.
 READABLE = "onnx"
 
 
@@ -47,6 +49,7 @@ def examine(
     fresh = (
         None if original is None else FreshSteps(original, bundle.signature, seed, bundle.sampling)
     )
+    ran: list[_Target] = []
     for target, files in bundle.targets.items():
         row = targets.get(target)
         if device not in row.engines:
@@ -63,12 +66,23 @@ def examine(
             for each in examined.checks(loop)
         ]
         findings += examined.findings
-    if READABLE in bundle.targets:
-        findings = [*explained(bundle, original, done, seed), *findings]
-    elif original is not None:
-        findings = [*original.advisories(bundle.signature), *findings]
-    findings += untried(bundle.sampling)
-    return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
+        ran.append(examined)
+    said = [*remarks(bundle, original), *_why(ran, done, original, seed), *findings]
+    if ran:
+        say("looking at what each port is for")
+        said += sensitivity(ran[0].new, seed, bundle.sampling)
+    return Certificate(checks=tuple(done), seed=seed, findings=(*said, *untried(bundle.sampling)))
+
+
+def _why(
+    ran: Sequence[_Target], done: Sequence[Check], original: Original | None, seed: int
+) -> tuple[Finding, ...]:
+    """The likely causes for the first target of which a check failed."""
+    for each in ran:
+        own = [check for check in done if check.target == each.target]
+        if not all(check.passed for check in own):
+            return causes(each.bundle, each.new, original, own, seed)
+    return ()
 
 
 def _not_run(target: str, why: str, hint: str) -> Finding:
@@ -77,7 +91,7 @@ def _not_run(target: str, why: str, hint: str) -> Finding:
     )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Target:
     """One target, which may run, and what is to be said of it besides its checks."""
 
@@ -89,9 +103,14 @@ class _Target:
     progress: Progress
     findings: list[Finding] = field(default_factory=list)
 
-    def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
+    @cached_property
+    def new(self) -> Callable[[], Policy]:
+        """Opens the target once more, with a memory of its own."""
         engine = engine_of(self.bundle, self.target, device=self.device, trust=True)
-        new = partial(Policy, self.bundle.signature, engine)
+        return partial(Policy, self.bundle.signature, engine)
+
+    def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
+        new = self.new
         self._say("replaying the trace")
         trace = Trace.from_bytes(self.bundle.files[TRACE])
         yield checks.replay(new(), trace)
@@ -112,20 +131,17 @@ class _Target:
                     progress=self._say,
                     yardstick=self.fresh.yardstick if self.fresh.judge else None,
                 )
-        if self.target == READABLE:
-            self._say("looking at what each port is for")
-            self.findings += sensitivity(new, self.seed, self.bundle.sampling)
 
     def _beside(self, new: Callable[[], Policy], fresh: FreshSteps) -> Iterator[Check]:
         """The checks that need the original."""
         original = fresh.original
         found, moment = fresh.checks(new())
         yield from found
-        if self.target == READABLE:
-            yield from logits(self.bundle, fresh)
-            if moment is not None:
-                self._say("looking for where the difference begins")
-                self.findings += self._where(original, moment)
+        behind = logits(self.bundle, fresh) if self.target == READABLE else []
+        yield from behind or choices(new(), fresh)
+        if moment is not None and self.target == READABLE:
+            self._say("looking for where the difference begins")
+            self.findings += self._where(original, moment)
         self.findings += not_finite(new(), original, self.bundle.sampling)
         yield from original.extra_checks(new())
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from roadworthy.errors import UsageError
 from roadworthy.originals.original import NoYardstick, Original, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.port import Array
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, follow, reset_rows
@@ -20,19 +16,11 @@ from roadworthy.verification.allowance import allowance
 from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.compare import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Index, Layout, Visit, visit, with_memory
+from roadworthy.verification.states import Layout, Visit, visit, with_memory
+from roadworthy.verification.visited import Moment, Visited, refuse_other_ports
 
 STEPS = 64
 LONG_LIFE_ROWS = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment:
-    """The step at which two sides first differ: what both were given."""
-
-    step: int
-    inputs: Mapping[str, Array]
-    memory: Mapping[str, Array]
 
 
 class FreshSteps:
@@ -53,23 +41,14 @@ class FreshSteps:
         return self.original.yardstick(self.signature)
 
     @cached_property
-    def visits(self) -> list[Visit]:
-        return [self._visit(rows) for rows in self.sizes]
+    def visited(self) -> Visited:
+        """The states that the live original came through, in batches of several sizes."""
+        visits = [self._visit(rows) for rows in self.sizes]
+        return Visited(self.signature, self.yardstick, visits, self.seed)
 
-    @cached_property
+    @property
     def judge(self) -> Judge | None:
-        """Knows what rounding does at all visited states; None where that cannot be measured."""
-        if self.yardstick is None:
-            return None
-        states = self.layout.states(
-            [inputs for each in self.visits for inputs in each.inputs],
-            [memory for each in self.visits for memory in each.memory],
-        )
-        results = self.layout.joined([result for each in self.visits for result in each.results])
-        try:
-            return Judge.at(self.yardstick, self.layout, states, results, self.seed)
-        except NoYardstick:
-            return None
+        return self.visited.judge
 
     @cached_property
     def free_allowance(self) -> list[Arrays]:
@@ -77,11 +56,11 @@ class FreshSteps:
         try:
             return self._measured_allowance()
         except NoYardstick:  # a graph that does not take any number of rows
-            return [{} for _ in self.visits]
+            return [{} for _ in self.visited.visits]
 
     def _measured_allowance(self) -> list[Arrays]:
         assert self.yardstick is not None
-        scripts = [each.script for each in self.visits]
+        scripts = [each.script for each in self.visited.visits]
         lengths = {script.steps for script in scripts}
         if not self.layout.rows_are_states or len(lengths) > 1:
             return [allowance(self.yardstick, self.layout, s, self.seed).free for s in scripts]
@@ -104,23 +83,15 @@ class FreshSteps:
 
     def _one_step(self, policy: Policy, judge: Judge) -> tuple[Check, Moment | None]:
         """One step from every state that the original visited, memory taken over from it."""
-        got = [result for each in self.visits for result in _from_each(policy, each)]
-        joined = self.layout.joined(got)
-        comparison = Comparison(self.signature)
-        comparison.refuse_other_shapes(judge.original, joined)
-        judged = judge.judged(joined)
-        steps = sum(each.script.steps for each in self.visits)
-        first = comparison.add_judged(judged, joined, self._locate, count=steps)
-        visited = f"{len(judge.states)} visited states"
-        claim = f"one step from each of {visited} agrees with the live original, {self._listed}"
-        facts = judge.facts(comparison.worst, comparison.ties) | self._life
-        moment = None if first is None else self._moment(judge, first)
-        return comparison.check("fresh steps", claim, facts), moment
+        compared = self.visited.compared(policy, judge)
+        states = f"{len(judge.states)} visited states"
+        claim = f"one step from each of {states} agrees with the live original, {self._listed}"
+        return compared.check("fresh steps", claim, self._life), compared.moment
 
     def _free_run(self, policy: Policy) -> Check:
         """The artifact with a memory of its own, beside the original."""
         comparison = Comparison(self.signature)
-        for each, allowed in zip(self.visits, self.free_allowance, strict=True):
+        for each, allowed in zip(self.visited.visits, self.free_allowance, strict=True):
             policy.reset()
             for step, outputs in enumerate(follow(policy, each.script)):
                 now = {name: value[step] for name, value in allowed.items()}
@@ -133,13 +104,13 @@ class FreshSteps:
         """Fixed tolerances, and the artifact's own memory, where rounding was not measured."""
         comparison = Comparison(self.signature)
         moment = None
-        for each in self.visits:
+        for each in self.visited.visits:
             policy.reset()
             for step in range(each.script.steps):
                 reset_rows(policy, each.script.resets[step])
                 before, inputs = policy.memory, each.script.now(step)
                 got = with_memory(policy.step(inputs), policy.memory)
-                _refuse_other_ports(each.results[step], got)
+                refuse_other_ports(each.results[step], got)
                 comparison.add(step, each.results[step], got)
                 if moment is None and comparison.first_failure is not None:
                     moment = Moment(step, inputs, before)
@@ -168,32 +139,3 @@ class FreshSteps:
     @property
     def _listed(self) -> str:
         return f"batches of {', '.join(map(str, self.sizes))}"
-
-    def _locate(self, port: str, state: int, inside: Index) -> tuple[int, Index]:
-        return self.layout.locator([each.script for each in self.visits])(port, state, inside)
-
-    def _moment(self, judge: Judge, state: int) -> Moment:
-        step, _ = self._locate("", state, ())
-        one = self.layout.alone(judge.states, state)
-        return Moment(step, one.inputs, one.memory)
-
-
-def _from_each(policy: Policy, visited: Visit) -> Iterator[Arrays]:
-    """What the artifact gives from each state of the original."""
-    policy.reset()
-    for step, memory in enumerate(visited.memory):
-        if memory:
-            policy.set_memory(memory)
-        got = with_memory(policy.step(visited.script.now(step)), policy.memory)
-        _refuse_other_ports(visited.results[step], got)
-        yield got
-
-
-def _refuse_other_ports(expected: Arrays, got: Arrays) -> None:
-    if set(expected) != set(got):
-        raise UsageError(
-            f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
-            f"the bundle {', '.join(map(repr, sorted(got)))}",
-            where="against",
-            hint="pass the policy that the bundle was exported from, or export again",
-        )
