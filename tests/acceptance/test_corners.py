@@ -87,7 +87,7 @@ PAIRS: dict[str, Pair] = {
     ),
     "index -1": lambda: (corners.index_source(True), corners.index_source(False)),
     "wrapped at π": lambda: tuple(
-        corners.source(corners.wrapped(period)) for period in (3.1415925, 3.1415928)
+        corners.source(corners.wrapped(period)) for period in (3.1415, 3.1416)
     ),
 }  # fmt: skip
 

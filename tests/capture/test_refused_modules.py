@@ -136,7 +136,8 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
 
 
 def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
-    finding, cause, *_ = refuse(refused.MixesRows(), example=OBS)
+    finding, *others = refuse(refused.MixesRows(), example=OBS)
+    cause = next(each for each in others if each.code == "RW320")
     assert (finding.code, finding.where) == ("RW300", "batch")
     assert finding.hint == "RW320 names the likely cause"
     assert cause.what == "rows of a batch influence each other"
@@ -202,7 +203,7 @@ def test_mixed_rows_can_be_waived_and_the_waiver_is_recorded(tmp_path: Path) -> 
     assert bundle.manifest["waivers"] == ["uncertified"]
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert not certificate.passed
-    assert [check.name for check in certificate.checks if not check.passed] == ["batch"]
+    assert "batch" in [check.name for check in certificate.checks if not check.passed]
     assert rw.load(tmp_path / "bundle").act(torch.ones(3, 4).numpy()).shape == (3, 4)
 
 

@@ -70,7 +70,7 @@ def test_what_is_ignored_is_taken_and_shown(workshop: Path) -> None:
     (workshop / "counting.py").write_text(COUNTING)
     words = ("export", "counting.py:actor", "--input", "obs=4", "-o", "ignoring")
     refused = roadworthy(*words, cwd=workshop)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "RW112 Counting.steps: a call writes it, and a later call reads it" in refused.err
     assert roadworthy(*words, "--ignore", "steps", cwd=workshop).code == 0
     shown = roadworthy("inspect", "ignoring", cwd=workshop)

@@ -96,7 +96,7 @@ def test_a_page_has_all_its_parts() -> None:
     shown = page("RW112")
     assert isinstance(shown, Page)
     assert shown.title == "state that was not declared"
-    assert shown.meaning.startswith("Something in the module changes at every call")
+    assert shown.meaning.startswith("A call leaves something behind, and a later call reads it")
     assert shown.why.startswith("A graph has no attributes")
     assert shown.what_to_do.startswith("Declare what persists")
     assert shown.before.startswith("import torch\n")

@@ -61,7 +61,7 @@ def _ports(signature: Signature) -> list[Any]:
     return [(each.name, each.dtype, each.shape) for each in ports]
 
 
-# The exponent of two of the shortest step by which what may turn is moved, as a share of the longest.
+# What may turn is moved by shares of a longest step: the exponent of two of the shortest share.
 _SMALLEST_SHARE = -5.0
 
 

@@ -29,8 +29,9 @@ TYPICAL = 0.6
 TYPICAL_WIDTHS = (1.0, 1.0, 3.0, 8.0)
 # Where a port has limits: rows of ordinary values that lie inside, beside those from all of it.
 ORDINARY_INSIDE = 0.3
-# How far beside a threshold, besides one unit in the last place.
-BESIDE = 1e-3
+# How far beside a threshold, besides one unit in the last place: closer than anyone would set a
+# limit, and further than rounding may turn a comparison.
+BESIDE = (1e-5, 1e-3)
 # Parts of a row that lie at thresholds, in turn; and rows whose length is at one.
 AT_ONCE = (1.0, 0.5, 0.15)
 BY_LENGTH = 0.25
@@ -109,7 +110,8 @@ def _beside(port: Port, thresholds: tuple[float, ...]) -> tuple[Array, Array]:
         exact = np.unique(np.concatenate([exact, -exact]).astype(port.dtype))
     exact = exact[np.isfinite(exact)]
     ulps = [np.nextafter(exact, np.asarray(end, dtype=port.dtype)) for end in (-np.inf, np.inf)]
-    near = np.concatenate([exact.astype(np.float64) * (1 + by) for by in (-BESIDE, BESIDE)])
+    sides = [side * by for by in BESIDE for side in (-1, 1)]
+    near = np.concatenate([exact.astype(np.float64) * (1 + by) for by in sides])
     return np.concatenate([exact, *ulps, near]).astype(np.float64), near
 
 

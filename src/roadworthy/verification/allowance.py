@@ -28,7 +28,7 @@ class Allowance:
 
     free      in a run of its own, at each step: name → (steps, *shape); infinite where a choice
               may turn
-    one_step  after any one step from a state of the original: name → (*shape without the rows)
+    one_step  usually, after one step from a state of the original: name → (*shape without the rows)
     """
 
     free: Arrays
@@ -53,7 +53,7 @@ def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -
             if name in budget.truth
         },
         one_step={
-            name: _largest(layout, name, (ROUNDINGS + 1) * value)
+            name: _usual(layout, name, (ROUNDINGS + 1) * value)
             for name, value in budget.rounding.items()
             if budget.truth[name].dtype.kind == "f"
         },
@@ -110,10 +110,13 @@ def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:
     return np.moveaxis(steps, 1, 1 + layout.axis(name))
 
 
-def _largest(layout: Layout, name: str, values: Array) -> Array:
-    """The largest of each element over the states, and over the rows inside of them."""
-    largest: Array = values.max(axis=0)
+def _usual(layout: Layout, name: str, values: Array) -> Array:
+    """The middle one of each element over the states, and over the rows inside of them.
+
+    The largest belongs to a state in which something turns, and would hide everything elsewhere.
+    """
+    usual: Array = np.median(values, axis=0)
     rows = layout.rows_axis(name)
     if not layout.rows_are_states and rows is not None:
-        largest = largest.max(axis=rows)
-    return largest
+        usual = np.median(usual, axis=rows)
+    return usual

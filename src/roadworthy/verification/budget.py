@@ -149,7 +149,9 @@ def _rounding(rounded: Array, truth: Array, twins: Sequence[Array]) -> Array:
     among = _typical(np.max([_apart(each, rounded) for each in twins], axis=0))
     if len(truth) >= TWINS:
         finite = np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)
-        own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * finite.std(axis=0), among))
+        with np.errstate(over="ignore"):  # an exponential in float64 goes further than its square
+            moves = finite.std(axis=0)
+        own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * moves, among))
     return np.asarray(np.maximum(own, among) + ulp(truth, rounded.dtype))
 
 

@@ -15,6 +15,9 @@ from roadworthy.verification.budget import turned
 from roadworthy.verification.states import Layout, OneStep, States, memory_key
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
+# Steps for which what has departed counts as departed: chaos comes back by chance, a comparison
+# that turned one step early does not.
+KEPT = 8
 # Twins of a policy whose rows cannot be put side by side: each is a run of its own.
 FEW_TWINS = 2
 
@@ -33,6 +36,7 @@ def departures(
     inputs: list[Arrays] = []
     memories: list[Arrays] = []
     departed: list[Arrays] = []
+    own: list[Arrays] = []
     for step in range(script.steps):
         now = layout.joined([script.now(step)])
         begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
@@ -51,14 +55,15 @@ def departures(
             name: np.concatenate([one[memory_key(name)], other[memory_key(name)]])
             for name in initial
         }
-        before = departed[-1] if departed else {}
-        departed.append({})
+        own = [
+            {name: np.where(_like(begins, value), 0.0, value) for name, value in each.items()}
+            for each in own[-KEPT:]
+        ]
+        own.append({})
         for name, value in one.items():
             close = ROUNDINGS * apart(value[1:], value[:1]).max(axis=0)
-            away = np.maximum(close, apart(other[name], value[:1]).max(axis=0))
-            # What has departed once stays departed, until the row begins anew.
-            kept = np.where(_like(begins, away), 0.0, before.get(name, 0.0))
-            departed[-1][name] = np.maximum(away, kept)
+            own[-1][name] = np.maximum(close, apart(other[name], value[:1]).max(axis=0))
+        departed.append({name: np.max([each[name] for each in own], axis=0) for name in one})
     return States(_behind(inputs), _behind(memories)), _behind(departed)
 
 

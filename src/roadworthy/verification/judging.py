@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,12 +109,16 @@ class Judge:
             return found
         result = {}
         for name, each in found.items():
-            gap, value = each.gap.copy(), got[name][doubts]
-            wrong = gap[doubts] > each.allowed[doubts]
-            turned = np.zeros_like(wrong)
-            for twin in seen:
-                turned |= _same(twin[name], value, each.allowed[doubts])
-            turned |= close_logits(self.layout.signature, name, self.budget, doubts, value)
+            gap, value, own = each.gap.copy(), got[name][doubts], self.original[name][doubts]
+            allowed = each.allowed[doubts]
+            wrong = gap[doubts] > allowed
+            # A graph that never gives what the original gives must not speak for it.
+            speaks = _any_same([self.budget.seen[0][name][doubts]], own, allowed)
+            speaks |= _any_same([twin[name] for twin in seen], own, allowed)
+            turned = speaks & _any_same([twin[name] for twin in seen], value, allowed)
+            turned |= speaks & close_logits(
+                self.layout.signature, name, self.budget, doubts, own, value
+            )
             gap[doubts] = np.where(turned, 0.0, gap[doubts])
             ties = each.ties + int((wrong & turned).sum())
             result[name] = Judged(each.truth, gap, each.allowed, ties)
@@ -125,7 +129,8 @@ def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
     seen = [each[name] for each in budget.seen if name in each]
     if original.dtype.kind != "f":
         gap = np.abs(got.astype(np.float64) - original.astype(np.float64))
-        shown = np.any([each == got for each in seen], axis=0) & (gap > 0)
+        speaks = _any_same(seen, original, 0.0)
+        shown = speaks & _any_same(seen, got, 0.0) & (gap > 0)
         gap = np.where(shown, 0.0, gap)
         return Judged(original, gap, np.zeros(gap.shape), int(shown.sum()))
     allowed = ROUNDINGS * budget.rounding[name]
@@ -135,9 +140,14 @@ def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
         truth = np.where(np.abs(own - truth) <= allowed, truth, own)
         gap = np.abs(got.astype(np.float64) - truth)
     odd = ~(np.isfinite(got) & np.isfinite(truth))
-    alike = np.any([_same(each, got, 0.0) for each in (original, *seen)], axis=0)
+    alike = _same(original, got, 0.0)
+    alike |= _any_same(seen, original, allowed) & _any_same(seen, got, 0.0)
     gap = np.where(odd, np.where(alike, 0.0, np.inf), gap)
     return Judged(truth, gap, allowed)
+
+
+def _any_same(some: Sequence[Array], other: Array, within: Array | float) -> Array:
+    return np.asarray(np.any([_same(each, other, within) for each in some], axis=0))
 
 
 def _same(one: Array, other: Array, within: Array | float) -> Array:

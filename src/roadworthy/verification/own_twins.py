@@ -18,7 +18,7 @@ from roadworthy.verification.states import with_memory
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
 # Steps at which an artifact is asked for its twins: a wrong one fails at nearly all.
-MOST_DOUBTS = 16
+MOST_DOUBTS = 128
 
 
 class OwnTwins:
@@ -38,7 +38,7 @@ class OwnTwins:
         got: Arrays,
         allowed: Mapping[str, Array],
     ) -> Arrays:
-        """What came out, with the expected values where a twin gives them: those are ties.
+        """What came out, with the expected values where twins are as far: those are ties.
 
         `before` is what the policy carried into the step; it carries the same as now afterwards.
         """
@@ -55,6 +55,7 @@ class OwnTwins:
             for name, value in expected.items():
                 if wrong[name].shape == value.shape:
                     turned[name] |= ~_far(value, twin[name], allowed.get(name))
+                    turned[name] |= _as_far(value, got[name], twin[name])
         self._policy.restore(after)
         result = dict(got)
         for name, value in expected.items():
@@ -72,6 +73,15 @@ class OwnTwins:
             policy.set_memory(moved_memory(before.memory, self._rng, ulps=ulps))
         outputs = policy.step(moved_inputs(policy.signature, inputs, self._rng, ulps=ulps))
         return with_memory(outputs, policy.memory)
+
+
+def _as_far(truth: Array, value: Array, twin: Array) -> Array:
+    """Where a float and its twin are as far from each other as from what is right."""
+    if value.dtype.kind != "f":
+        return np.zeros(value.shape, dtype=bool)
+    with np.errstate(invalid="ignore", over="ignore"):
+        off, spread = np.abs(value - truth), np.abs(twin - value)
+    return np.asarray(np.isfinite(off) & (off <= spread))
 
 
 def _far(truth: Array, value: Array, allowed: Array | None) -> Array:

@@ -53,9 +53,9 @@ def tied_steps(
 
 
 def close_logits(
-    signature: Signature, name: str, budget: Budget, places: Array, got: Array
+    signature: Signature, name: str, budget: Budget, places: Array, own: Array, got: Array
 ) -> Array:
-    """Where the logits of another choice are as close as rounding: like `got`, in some states."""
+    """Where the logits of the original's own choice and of another are as close as rounding."""
     nothing = np.zeros(got.shape, dtype=bool)
     if name != signature.action_output or not chooses(signature):
         return nothing
@@ -65,12 +65,13 @@ def close_logits(
     # One more axis in front: steps, of which there is one.
     parts = [budget.truth[key][places][None] for key in keys]
     rounding = [budget.rounding[key][places][None] for key in keys]
-    own = budget.seen[0][name][places]
     columns = [_columns(values[None], parts) for values in (own, got)]
     if not parts or any(part.ndim != 3 for part in parts):
         return nothing
     if any(len(each) != len(parts) for each in columns):
         return nothing
+    if any((each >= part.shape[-1]).any() for each, part in zip(columns[1], parts, strict=True)):
+        return nothing  # an index that the original does not know is no tie
     tied = np.ones((1, len(got)), dtype=bool)
     for part, error, one, other in zip(parts, rounding, *columns, strict=True):
         gap = np.abs(_at(part, one) - _at(part, other))

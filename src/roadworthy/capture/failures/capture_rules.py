@@ -83,14 +83,14 @@ CAPTURE_RULES = (
         line=r"^assert\b",
         code="RW103",
         what="an assertion reads the value of a tensor; a graph cannot stop half-way",
-        hint="delete it, or skip it in the export: if not torch.compiler.is_exporting(): assert …",
+        hint="delete it, or check in training only: if self.training: assert …",
     ),
     Rule(
         text=_VALUE,
         line=r"^(if|elif|while)\b.*\b(isnan|isinf|isfinite)\(",
         code="RW103",
         what=_BRANCHES,
-        hint="to check in training only: if not torch.compiler.is_exporting() and …; to replace "
+        hint="to check in training only: if self.training and …; to replace "
         "NaN on the robot too: torch.nan_to_num(x)",
     ),
     Rule(
