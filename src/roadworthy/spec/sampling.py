@@ -13,7 +13,7 @@ RAISES = "the original raises"
 NO_NUMBER = "the original gives no number"
 # The longest life of a row that is recorded or compared.
 MOST_STEPS = 1024
-# Steps beyond the horizon, so that what comes after it is seen too, and not as a matter of rounding.
+# Steps beyond the horizon: what comes after it is seen too, and longer than a turned comparison.
 BEYOND = 24
 # Steps after the long life, in which rows begin and end as elsewhere.
 AFTER_LIFE = 64
