@@ -1,16 +1,14 @@
-"""How named inputs reach a module's `forward`: by name, as the one argument, or as one dict."""
+"""How named inputs reach what is called: by name, as the one argument, or as one dict."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
-
 from roadworthy.errors import UsageError
-from roadworthy.source import Source, forward_parameters, takes_any_name
+from roadworthy.source import Source
 
 Style = Literal["by_name", "one_argument", "one_mapping"]
 
@@ -23,49 +21,43 @@ class CallStyle:
     style: Style
 
     def call(
-        self, module: torch.nn.Module, values: Mapping[str, Any], memory: Mapping[str, Any]
+        self, function: Callable[..., Any], values: Mapping[str, Any], named: Mapping[str, Any]
     ) -> Any:
         if self.style == "by_name":
-            return module(**{name: values[name] for name in self.names}, **memory)
+            return function(**{name: values[name] for name in self.names}, **named)
         if self.style == "one_argument":
-            return module(values[self.names[0]], **memory)
-        return module({name: values[name] for name in self.names}, **memory)
+            return function(values[self.names[0]], **named)
+        return function({name: values[name] for name in self.names}, **named)
 
 
 def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
     """The way to call `source.module` with its example, or a question to the user."""
-    parameters = forward_parameters(source.module)
+    parameters = source.parameters
     names = [n for n in source.example if n not in source.masks or n in parameters]
-    if takes_any_name(source.module):
+    if source.takes_any_name:
         return CallStyle(tuple(names), "by_name")
     unknown = [name for name in memory_arguments if name not in parameters]
     if unknown:
         raise UsageError(
-            f"memory {unknown[0]!r} is not an argument of forward({', '.join(parameters)})",
+            f"memory {unknown[0]!r} is not an argument of "
+            f"{source.called}({', '.join(parameters)})",
             where=type(source.module).__name__,
-            hint="name an argument of forward, or the attribute that holds the state: "
+            hint=f"name an argument of {source.called}, or the attribute that holds the state: "
             f"memory={{{unknown[0]!r}: 'hidden'}}",
         )
     if parameters and all(name in parameters for name in names):
         return CallStyle(tuple(names), "by_name")
     free = [each for each in parameters if each not in memory_arguments]
-    required = _required(source.module, free)
+    required = [n for n in free if source.arguments[n].default is inspect.Parameter.empty]
     if len(names) == 1 and len(required) <= 1:
         return CallStyle(tuple(names), "one_argument")
     if len(required) == 1:
         return CallStyle(tuple(names), "one_mapping")
     raise UsageError(
         f"the example has {', '.join(map(repr, names))}, "
-        f"but forward takes ({', '.join(parameters)})",
+        f"but {source.called} takes ({', '.join(parameters)})",
         where=type(source.module).__name__,
         hint=f"use the arguments as keys: example={{{parameters[0]!r}: …}}"
         if parameters
-        else "give forward one argument for each input",
+        else f"give {source.called} one argument for each input",
     )
-
-
-def _required(module: torch.nn.Module, names: Sequence[str]) -> list[str]:
-    parameters = inspect.signature(module.forward).parameters
-    if not parameters:
-        return []
-    return [n for n in names if parameters[n].default is inspect.Parameter.empty]

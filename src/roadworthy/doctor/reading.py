@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -55,12 +55,14 @@ class _Method:
         return f"{self.file}:{self.first + line - 1} ({self.lines[line - 1].strip()})"
 
 
-def code_patterns(module: torch.nn.Module, given: set[str]) -> list[CodePattern]:
-    """What `forward` of a module does that a graph cannot; `given` names its inputs, if known."""
+def code_patterns(
+    module: torch.nn.Module, given: set[str], begun: Sequence[str] = ("forward",)
+) -> list[CodePattern]:
+    """What methods of a module do that a graph cannot; `given` names their inputs, if known."""
     found: dict[tuple[Kind, str, str], CodePattern] = {}
     done: set[str] = set()
     read_first: set[str] = set()
-    waiting: list[tuple[str, set[str] | None]] = [("forward", None)]
+    waiting: list[tuple[str, set[str] | None]] = [(each, None) for each in begun]
     while waiting:
         name, tainted = waiting.pop(0)
         method = _method(type(module), name) if name not in done else None
@@ -287,9 +289,9 @@ def _attribute(node: ast.expr) -> str:
     return ""
 
 
-def mentioned(module: torch.nn.Module) -> Iterator[str]:
-    """The attributes of its own that a module's forward mentions, in any way."""
-    waiting, done = ["forward"], set()
+def mentioned(module: torch.nn.Module, begun: Sequence[str] = ("forward",)) -> Iterator[str]:
+    """The attributes of its own that methods of a module mention, in any way."""
+    waiting, done = [*begun], set()
     while waiting:
         name = waiting.pop()
         method = _method(type(module), name) if name not in done else None

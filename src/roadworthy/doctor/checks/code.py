@@ -60,7 +60,8 @@ def forward(patient: Patient) -> Iterator[Finding]:
     given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
     for path, module in patient.written_by_users():
         # Inputs are known by name for the outermost forward only.
-        for sight in code_patterns(module, set() if path else given):
+        begun = ("forward",) if path else patient.begun
+        for sight in code_patterns(module, set() if path else given, begun):
             if sight.kind == "state":
                 yield from _state(patient, path, sight)
             else:
