@@ -17,7 +17,6 @@ from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
 
-
 FORWARD = "forward"
 FIRST_INPUT = "first input"
 # What the memory is called that tells the first step of an episode from others.
@@ -146,8 +145,8 @@ class Source:
         """The function whose lines are cited: a method as its class has it."""
         if not isinstance(self.method, str):
             return self.method
-        found = getattr(type(self.module), self.method, None) or getattr(self.module, self.method)
-        return found  # type: ignore[no-any-return]
+        found: Callable[..., Any] | None = getattr(type(self.module), self.method, None)
+        return found or getattr(self.module, self.method)  # type: ignore[no-any-return]
 
     @property
     def called(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -80,7 +78,3 @@ class Flagged(nn.Module):
         if mask is not None:
             mean = mean * mask
         return mean if deterministic else mean + self.std * torch.randn_like(mean)
-
-
-__all__ = ["ACT", "OBS", "Callable", "Flagged", "RlGamesModel", "RslActorCritic", "SkrlModel"]
-_ = deque

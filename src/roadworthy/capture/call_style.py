@@ -39,8 +39,7 @@ def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
     unknown = [name for name in memory_arguments if name not in parameters]
     if unknown:
         raise UsageError(
-            f"memory {unknown[0]!r} is not an argument of "
-            f"{source.called}({', '.join(parameters)})",
+            f"memory {unknown[0]!r} is not an argument of {source.called}({', '.join(parameters)})",
             where=type(source.module).__name__,
             hint=f"name an argument of {source.called}, or the attribute that holds the state: "
             f"memory={{{unknown[0]!r}: 'hidden'}}",

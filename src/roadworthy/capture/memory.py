@@ -224,7 +224,7 @@ NEW_AXIS = -1
 def axes_to_try(slots: Sequence[Slot], initial: Tensors) -> Iterator[dict[str, int]]:
     """Ways in which the batch axis may lie, the likely ones (the same axis for all) first."""
     groups: dict[tuple[Any, ...], list[str]] = {}
-    fixed: dict[str, int] = {port: 0 for port in initial}
+    fixed: dict[str, int] = dict.fromkeys(initial, 0)
     for slot in slots:
         for port in slot.ports:
             if port not in slot.numbers:
@@ -235,9 +235,7 @@ def axes_to_try(slots: Sequence[Slot], initial: Tensors) -> Iterator[dict[str, i
         [*range(initial[ports[0]].ndim), *([NEW_AXIS] if ports[0] in own else [])]
         for ports in groups.values()
     ]
-    ways = sorted(
-        itertools.product(*axes), key=lambda way: (way.count(NEW_AXIS), len(set(way)))
-    )
+    ways = sorted(itertools.product(*axes), key=lambda way: (way.count(NEW_AXIS), len(set(way))))
     for way in ways:
         chosen = zip(groups.values(), way, strict=True)
         yield fixed | {port: axis for ports, axis in chosen for port in ports}

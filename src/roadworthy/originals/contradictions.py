@@ -98,7 +98,9 @@ def _memory(signature: Signature, source: Source) -> Iterator[Finding]:
             continue
         for port, value in start.items():
             yield from _start_problems(declared[port], value)
-    first = any(isinstance(m, Attribute) and m.initial == FIRST_INPUT for m in source.memory.values())
+    first = any(
+        isinstance(m, Attribute) and m.initial == FIRST_INPUT for m in source.memory.values()
+    )
     for port in declared:
         if first and port in STARTED:
             continue

@@ -104,8 +104,8 @@ class _Words:
                 f"memory={{{name!r}: {name!r}}}"
             )
         return (
-            "keep it in a tensor with a batch axis, and choose with torch.where instead of `if`; "
-            f"then declare what persists: memory={{{name!r}: {path!r}}}"
+            "keep it in a tensor with a batch axis, then declare what persists: "
+            f"memory={{{name!r}: {path!r}}}"
         )
 
     def question(self, question: Question) -> Finding:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+
+import torch
 
 from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reading import CodePattern, Kind, code_patterns
@@ -79,10 +82,17 @@ def _state(patient: Patient, path: str, sight: CodePattern) -> Iterator[Finding]
     full = f"{path}.{sight.name}" if path else sight.name
     if full in patient.remembered:
         return
+    held = getattr(patient.module.get_submodule(path), sight.name, None)
+    if not isinstance(held, (type(None), torch.Tensor, int, float, list, tuple, dict, deque)):
+        return  # a distribution, a cache: what is read of it shows when it runs
+    name = sight.name.strip("_")
+    first = f"{name!r}: rw.Attribute({full!r}, initial='first input')"
+    unmade = held is None or isinstance(held, bool)
     yield Finding(
         code="RW112",
         where=f"{patient.at(full)} at {sight.where}",
         what="forward writes it, and a later call may read it; a graph would freeze it",
-        hint=f"declare what persists: memory={{{sight.name.strip('_')!r}: {full!r}}}",
+        hint=f"declare what persists: memory={{{name!r}: {full!r}}}"
+        + (f", or memory={{{first}}} where the first call makes it" if unmade else ""),
         severity="warning",
     )
