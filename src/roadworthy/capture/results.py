@@ -100,24 +100,25 @@ def _order(keys: tuple[int | str, ...]) -> list[tuple[int, str]]:
 
 def taken(result: Any, place: Place, name: str) -> Any:
     """What stands at a place among the results, or an error that shows what there is."""
-    for key in _steps(place):
-        try:
+    try:
+        for key in _steps(place):
             result = _part(result, key)
-        except (KeyError, IndexError, TypeError):
-            fields = as_fields(result)
-            there = (
-                f"the keys {', '.join(map(repr, fields))}"
-                if fields is not None
-                else f"{len(result)} values"
-                if isinstance(result, (tuple, list))
-                else f"a {type(result).__name__}"
-            )
-            raise UsageError(
-                f"returned={place!r} is not among the results: there are {there}",
-                where=f"memory {name!r}",
-                hint="give the position, counted from 0, or the key of its next value",
-            ) from None
+    except (KeyError, IndexError, TypeError):
+        raise UsageError(
+            f"returned={place!r} is not among the results: there {_there(result)}",
+            where=f"memory {name!r}",
+            hint="give the position, counted from 0, or the key of its next value",
+        ) from None
     return result
+
+
+def _there(result: Any) -> str:
+    fields = as_fields(result)
+    if fields is not None:
+        return f"are the keys {', '.join(map(repr, fields))}"
+    if isinstance(result, (tuple, list)):
+        return f"are {len(result)} values"
+    return f"is a {type(result).__name__}"
 
 
 def _part(result: Any, key: int | str) -> Any:

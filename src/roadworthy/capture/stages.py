@@ -1,4 +1,4 @@
-"""What the declared memory is: looked at before the module is called, and after each of some calls."""
+"""What the declared memory is: looked at before the module is called, and after some calls."""
 
 from __future__ import annotations
 

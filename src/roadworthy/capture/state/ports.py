@@ -126,8 +126,8 @@ def refuse_misplaced_memory(
     if place is None or place == last or (last in fitting and by_name is None):
         return
     raise UsageError(
-        f"{source.called} returns the next {slot.name!r} as number {place} of {len(parts)} results, "
-        "not as the last",
+        f"{source.called} returns the next {slot.name!r} as number {place} of {len(parts)} "
+        "results, not as the last",
         code="RW107",
         where=return_line(source.code) or "memory",
         hint=f"say where it stands: memory={{{slot.name!r}: rw.Argument({_zeros(fed)}, "

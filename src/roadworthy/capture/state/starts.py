@@ -86,8 +86,8 @@ def refuse_other_start(composed: ComposedPolicy, rows: Tensors, works: Works) ->
     said = ", ".join(_first(name, path) for name, path in paths.items())
     path = next(iter(paths.values()))
     raise ExportError(
-        f"the first call of an episode makes {', '.join(paths)} from what it is given; the declared "
-        "memory starts at zeros",
+        f"the first call of an episode makes {', '.join(paths)} from what it is given; the "
+        "declared memory starts at zeros",
         code="RW114",
         where=f"{type(composed.module).__name__}.{path}",
         hint=f"memory={{{said}}}"
