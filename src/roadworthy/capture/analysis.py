@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 
@@ -17,8 +18,8 @@ from roadworthy.capture.stages import declared_slots
 from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
-from roadworthy.capture.state.starts import refuse_other_start
-from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.capture.state.starts import declaration_of, made_at_first, refuse_other_start
+from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
 from roadworthy.source import Attribute, Source
 from roadworthy.spec.port import BATCH, About, Port
 from roadworthy.spec.signature import Action, Signature
@@ -44,7 +45,12 @@ class ModuleAnalysis:
         self.step = PureStep(self.composed, self._output_names())
         self.memory_axes, self.memory_rows = self._memory_rows()
         inputs, memory = self.sized({}), self.fresh_memory({})
-        probe.refuse_randomness(self.step, inputs, memory)
+        try:
+            probe.refuse_randomness(self.step, inputs, memory)
+        except BatchSpecialised as error:
+            if not assume_pure:
+                self._refuse_kept_rows(error)
+            raise
         if not assume_pure:
             with preserved(source.module):
                 results = probe.run(self.step, inputs, memory)
@@ -56,6 +62,22 @@ class ModuleAnalysis:
         works = None if assume_pure else self._works_with
         probe.refuse_unseen_state(self.step, inputs, memory, works)
         self.signature = self._signature()
+
+    def _refuse_kept_rows(self, error: BatchSpecialised) -> None:
+        """A better error where it is undeclared state that has the rows of the example."""
+        example, memory = self.example, self._given_memory()
+        call = partial(probe.call_natively, self.composed, example, memory)
+        known = [each.path for each in self.slots]
+        places = made_at_first(self.source.module, call)
+        places = [each for each in places if each.partition("[")[0] not in known]
+        said = declaration_of(places, self._works_with)
+        if said:
+            raise ExportError(
+                "a call leaves it behind for the next one, with the rows of the example",
+                code="RW112",
+                where=f"{type(self.source.module).__name__}.{places[0]}",
+                hint=f"declare what persists: {said}",
+            ) from error
 
     def _works_with(self, more: Mapping[str, Attribute]) -> ModuleAnalysis | None:
         """The analysis with more memory declared; None where that cannot be."""

@@ -82,7 +82,8 @@ class RowNumber:
     def __repr__(self) -> str:
         return f"RowNumber({self.rows!r})"
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return id(self)
 
 
 def _refuse(how: str) -> NoReturn:
@@ -212,9 +213,18 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
         real = name == "truediv" or any(isinstance(each, float) for each in others)
         if real and not self.scalar and not self.rows.is_floating_point():
             rows = (self.rows.double(), *rows[1:])  # as Python computes with an int
+        if not self.scalar and rows[0].dtype is torch.float64:
+            # The constants of a graph would otherwise be in single precision.
+            rows = tuple(_double(each) for each in rows)
         return _wrapped(act(*(rows[::-1] if swapped else rows)), (self, *others))
 
     return method
+
+
+def _double(value: Any) -> Any:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return torch.tensor(float(value), dtype=torch.float64)
+    return value
 
 
 def _torch_function(name: str) -> Any:

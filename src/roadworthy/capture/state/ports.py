@@ -110,7 +110,8 @@ def refuse_misplaced_memory(
 ) -> None:
     """A question where the memory does not stand at the end of the results, but elsewhere."""
     alone = [slot for slot in slots if slot.returned is None and isinstance(slot.layout, str)]
-    if not isinstance(result, (tuple, list)) or hasattr(result, "_fields") or len(alone) != 1:
+    fields = getattr(result, "_fields", ())
+    if not isinstance(result, (tuple, list)) or len(alone) != 1 or alone[0].name in fields:
         return
     if torch.compiler.is_exporting():  # told before, by an ordinary call
         return
@@ -131,7 +132,7 @@ def refuse_misplaced_memory(
         code="RW107",
         where=return_line(source.code) or "memory",
         hint=f"say where it stands: memory={{{slot.name!r}: rw.Argument({_zeros(fed)}, "
-        f"returned={place})}}",
+        f"returned={(fields or range(len(parts)))[place]!r})}}",
     )
 
 

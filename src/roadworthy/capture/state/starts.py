@@ -69,7 +69,11 @@ def starts_elsewhere(composed: ComposedPolicy, rows: Tensors) -> list[Slot]:
     unmade = [each for each in slots if not _is_there(composed, each)]
     if not unmade:
         return []
-    inputs = {name: value[:1] for name, value in composed.source.tensors.items()}
+    # An example of zeros would fill with zeros, as if nothing had been made of it.
+    inputs = {
+        name: value[:1] + 0.75 if value.is_floating_point() else value[:1]
+        for name, value in composed.source.tensors.items()
+    }
     native, declared = _both(composed, inputs, rows)
     if native is None or all(SAME_POLICY.close(native[n], declared[n]) for n in native):
         return []
