@@ -138,7 +138,7 @@ class Source:
             return functools.partial(self.method, self.module)
         # The module itself, so that its hooks run too.
         own = self.method == FORWARD
-        return self.module if own else getattr(self.module, self.method)  # type: ignore[no-any-return]
+        return self.module if own else getattr(self.module, self.method)
 
     @property
     def code(self) -> Callable[..., Any]:
@@ -146,7 +146,7 @@ class Source:
         if not isinstance(self.method, str):
             return self.method
         found: Callable[..., Any] | None = getattr(type(self.module), self.method, None)
-        return found or getattr(self.module, self.method)  # type: ignore[no-any-return]
+        return found or getattr(self.module, self.method)
 
     @property
     def called(self) -> str:

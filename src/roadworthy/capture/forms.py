@@ -227,7 +227,7 @@ def _is_dataclass(value: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and type(value) is not RowNumber
+    return isinstance(value, torch.Tensor)
 
 
 def _detached(value: torch.Tensor) -> torch.Tensor:

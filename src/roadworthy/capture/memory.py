@@ -21,7 +21,7 @@ from roadworthy.capture.forms import (
     walked,
 )
 from roadworthy.errors import UsageError, did_you_mean
-from roadworthy.source import FIRST_INPUT, Attribute, Place
+from roadworthy.source import FIRST_INPUT, STARTED, Attribute, Place
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import BATCH, Memory, freeze
 
@@ -201,9 +201,14 @@ def as_tensor(value: Any) -> torch.Tensor:
 def insert_attributes(
     slots: tuple[Slot, ...], module: torch.nn.Module, tensors: Mapping[str, Any]
 ) -> None:
-    """Changes the module: its attributes are set to the tensors that stand for them."""
+    """Changes the module: its attributes are set to the tensors that stand for them.
+
+    Flags that the first call sets have no ports: they go with the memory that tells it.
+    """
+    told = any(name in tensors for name in STARTED)
     for each in slots:
-        if each.path is not None and all(port in tensors for port in each.ports):
+        given = all(port in tensors for port in each.ports) if each.ports else told
+        if each.path is not None and given:
             set_attribute(module, each.path, each.form.pack(tensors))
 
 

@@ -23,7 +23,7 @@ class RowNumber:
     no axes, whose arithmetic is that of tensors.
     """
 
-    __slots__ = ("rows", "scalar")
+    __slots__ = ("__weakref__", "rows", "scalar")
 
     def __init__(self, rows: torch.Tensor, *, scalar: bool = False) -> None:
         self.rows = rows
@@ -197,7 +197,7 @@ def _put(value: torch.Tensor, index: Any, new: Any) -> None:
     if isinstance(new, torch.Tensor) and new.ndim == value.ndim - 1:
         new = new.unsqueeze(axis)
     elif isinstance(new, RowNumber):
-        new = torch.ones_like(value) * new
+        new = torch.mul(torch.ones_like(value), new)  # type: ignore[call-overload]
     value.copy_(torch.where(mask, new, value))
 
 
