@@ -49,9 +49,10 @@ class Form:
             if not isinstance(leaf, Leaf):
                 return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
             tensor = tensors[leaf.port]
-            if leaf.kind == "tensor":
-                return tensor
-            return RowNumber(tensor, scalar=leaf.kind == "scalar")
+            if leaf.kind == "number":
+                return RowNumber(tensor)
+            # A scalar meets the rows of what has features behind them.
+            return tensor.reshape(-1, 1) if leaf.kind == "scalar" and tensor.ndim else tensor
 
         return mapped(self.template, given)
 
@@ -77,7 +78,10 @@ class Form:
                 raise _other_form(where, self.template, value)
             if isinstance(leaf, Leaf):
                 held = found[place]
-                result[leaf.port] = held.rows if type(held) is RowNumber else held
+                held = held.rows if type(held) is RowNumber else held
+                if leaf.kind == "scalar" and held.ndim > 1:
+                    held = held.reshape(-1)
+                result[leaf.port] = held
         if len(found) != len(list(walked("", self.template))):
             raise _other_form(where, self.template, value)
         return result

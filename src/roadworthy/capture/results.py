@@ -37,12 +37,16 @@ def _split_last(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
             rest = {key: value for key, value in fields.items() if key not in names}
             return rest, {k: v for s in slots for k, v in _unpacked(s, fields[s.name]).items()}
         if not isinstance(result, tuple):
-            known = ", ".join(map(str, fields))
+            first, *others = fields
+            other = [key for key in others if key not in [slot.name for slot in slots]]
+            elsewhere = f"rw.Argument(…, returned={other[0]!r})" if other else ""
             raise ExportError(
-                f"what is returned has no {lacking[0]!r}, the memory; it has {known}",
+                f"forward does not return the memory {lacking[0]!r}",
                 where="memory",
-                hint="say where its next value is: "
-                f"memory={{{lacking[0]!r}: rw.Argument(…, returned={next(iter(fields))!r})}}",
+                hint=f"return its next value under that name: {{{first!r}: …, {lacking[0]!r}: …}}"
+                + (
+                    f", or say which it is: memory={{{lacking[0]!r}: {elsewhere}}}" if other else ""
+                ),
             )
     parts = list(result) if isinstance(result, (tuple, list)) else [result]
     # (actions, (h, c)) means the same as (actions, h, c).

@@ -19,15 +19,13 @@ class RowNumber:
     """One number for each row, which takes part in arithmetic as a plain number does.
 
     It never changes the dtype of a tensor, and meets each row of it. What only Python can do with a
-    number (branch, count, index a list) is refused with the line. `scalar` stands for a tensor of
-    no axes, whose arithmetic is that of tensors.
+    number (branch, count, index a list) is refused with the line.
     """
 
-    __slots__ = ("__weakref__", "rows", "scalar")
+    __slots__ = ("__weakref__", "rows")
 
-    def __init__(self, rows: torch.Tensor, *, scalar: bool = False) -> None:
+    def __init__(self, rows: torch.Tensor) -> None:
         self.rows = rows
-        self.scalar = scalar
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -41,28 +39,10 @@ class RowNumber:
             return _filled(name, args, named)
         tensors = [each for each in _flat((args, named)) if isinstance(each, torch.Tensor)]
         if not tensors:
-            return _wrapped(func(*_bare(args), **_bare(named)), args)
+            return _wrapped(func(*_bare(args), **_bare(named)))
         axes = max(each.ndim for each in tensors)
         like = next((each for each in tensors if each.is_floating_point()), tensors[0])
         return func(*_fitted(args, axes, like), **_fitted(named, axes, like))
-
-    # A scalar tensor is asked for more than a number is.
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.rows, name)
-        if not callable(found):
-            return torch.Size(()) if name == "shape" else 0 if name == "ndim" else found
-        if name in ("item", "tolist", "numpy"):
-            _refuse(f".{name}()")
-
-        def method(*args: Any, **named: Any) -> Any:
-            if name.endswith("_") and not name.endswith("__"):
-                self.rows = _plain_rows(getattr(self.rows, name)(*_bare(args), **_bare(named)))
-                return self
-            return self.__torch_function__(
-                getattr(torch.Tensor, name), (), (self, *args), named
-            )  # fmt: skip
-
-        return method
 
     def __float__(self) -> NoReturn:
         _refuse("float()")
@@ -131,15 +111,8 @@ def _flat(value: Any) -> list[Any]:
     return [value]
 
 
-def _wrapped(value: Any, made_of: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    scalar = any(type(each) is RowNumber and each.scalar for each in _flat(made_of))
-    return RowNumber(value, scalar=scalar)
-
-
-def _plain_rows(value: Any) -> torch.Tensor:
-    return value.rows if type(value) is RowNumber else value
+def _wrapped(value: Any) -> Any:
+    return RowNumber(value) if isinstance(value, torch.Tensor) else value
 
 
 def _filled(name: str, args: Any, named: dict[str, Any]) -> Any:
@@ -211,12 +184,12 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
             return RowNumber.__torch_function__(dtyped, (), order, {})
         rows = (self.rows, *map(_bare, others))
         real = name == "truediv" or any(isinstance(each, float) for each in others)
-        if real and not self.scalar and not self.rows.is_floating_point():
+        if real and not self.rows.is_floating_point():
             rows = (self.rows.double(), *rows[1:])  # as Python computes with an int
-        if not self.scalar and rows[0].dtype is torch.float64:
+        if rows[0].dtype is torch.float64:
             # The constants of a graph would otherwise be in single precision.
             rows = tuple(_double(each) for each in rows)
-        return _wrapped(act(*(rows[::-1] if swapped else rows)), (self, *others))
+        return _wrapped(act(*(rows[::-1] if swapped else rows)))
 
     return method
 

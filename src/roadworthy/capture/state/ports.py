@@ -123,6 +123,8 @@ def refuse_misplaced_memory(
     fitting = [place for place, part in enumerate(parts) if _is_alike(part, fed)]
     named = [_plain(each) for each in _last_return(source.code)]
     by_name = named.index(slot.name) if len(named) > last and slot.name in named else None
+    if by_name is not None and named[last] == slot.name:
+        return
     place = by_name if by_name in fitting else fitting[0] if fitting else by_name
     if place is None or place == last or (last in fitting and by_name is None):
         return

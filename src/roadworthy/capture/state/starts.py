@@ -65,7 +65,7 @@ def made_at_first(module: torch.nn.Module, call: Callable[[], object]) -> list[s
 
 def starts_elsewhere(composed: ComposedPolicy, rows: Tensors) -> list[Slot]:
     """The attributes that a first call finds unmade, where it then gives something else."""
-    slots = [each for each in composed.slots if each.path is not None and each.start is None]
+    slots = [each for each in composed.slots if each.start is None and _is_open(composed, each)]
     unmade = [each for each in slots if not _is_there(composed, each)]
     if not unmade:
         return []
@@ -98,6 +98,14 @@ def refuse_other_start(composed: ComposedPolicy, rows: Tensors, works: Works) ->
         if works(more) is not None
         else "reset the module before the export, so that the state is there, and say where it "
         f"starts: rw.Attribute({path!r}, initial='current')",
+    )
+
+
+def _is_open(composed: ComposedPolicy, slot: Slot) -> bool:
+    """Whether it is an attribute, and nobody said at which values it starts."""
+    declared = composed.source.memory[slot.name]
+    return isinstance(declared, Attribute) and (
+        declared.initial is None or isinstance(declared.initial, str)
     )
 
 
