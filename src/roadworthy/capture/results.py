@@ -39,7 +39,9 @@ def _split_last(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
         if not isinstance(result, tuple):
             first, *others = fields
             other = [key for key in others if key not in [slot.name for slot in slots]]
-            elsewhere = f"rw.Argument(…, returned={other[0]!r})" if other else ""
+            said = (
+                f"memory={{{lacking[0]!r}: rw.Argument(…, returned={other[0]!r})}}" if other else ""
+            )
             raise ExportError(
                 f"forward does not return the memory {lacking[0]!r}",
                 where="memory",

@@ -170,7 +170,7 @@ def _put(value: torch.Tensor, index: Any, new: Any) -> None:
     if isinstance(new, torch.Tensor) and new.ndim == value.ndim - 1:
         new = new.unsqueeze(axis)
     elif isinstance(new, RowNumber):
-        new = torch.mul(torch.ones_like(value), new)  # type: ignore[call-overload]
+        new = torch.mul(torch.ones_like(value), new)  # type: ignore[arg-type]
     value.copy_(torch.where(mask, new, value))
 
 
