@@ -37,19 +37,7 @@ def _split_last(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
             rest = {key: value for key, value in fields.items() if key not in names}
             return rest, {k: v for s in slots for k, v in _unpacked(s, fields[s.name]).items()}
         if not isinstance(result, tuple):
-            first, *others = fields
-            other = [key for key in others if key not in [slot.name for slot in slots]]
-            said = (
-                f"memory={{{lacking[0]!r}: rw.Argument(…, returned={other[0]!r})}}" if other else ""
-            )
-            raise ExportError(
-                f"forward does not return the memory {lacking[0]!r}",
-                where="memory",
-                hint=f"return its next value under that name: {{{first!r}: …, {lacking[0]!r}: …}}"
-                + (
-                    f", or say which it is: memory={{{lacking[0]!r}: {elsewhere}}}" if other else ""
-                ),
-            )
+            raise _not_returned(lacking[0], fields, slots)
     parts = list(result) if isinstance(result, (tuple, list)) else [result]
     # (actions, (h, c)) means the same as (actions, h, c).
     if len(parts) == 2 and len(slots) > 1 and isinstance(parts[1], (tuple, list)):
@@ -67,6 +55,18 @@ def _split_last(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
     for slot, value in zip(slots, memory, strict=True):
         persisted |= _unpacked(slot, value)
     return outputs[0] if len(outputs) == 1 else tuple(outputs), persisted
+
+
+def _not_returned(name: str, fields: Mapping[Any, Any], slots: Sequence[Slot]) -> ExportError:
+    first, *others = fields
+    other = [key for key in others if key not in [slot.name for slot in slots]]
+    place = f"memory={{{name!r}: rw.Argument(…, returned={other[0]!r})}}" if other else ""
+    return ExportError(
+        f"forward does not return the memory {name!r}",
+        where="memory",
+        hint=f"return its next value under that name: {{{first!r}: …, {name!r}: …}}"
+        + (f", or say which it is: {place}" if place else ""),
+    )
 
 
 def _unpacked(slot: Slot, value: Any) -> Tensors:
