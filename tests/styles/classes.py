@@ -29,7 +29,8 @@ class RslActorCritic(nn.Module):
     def act(self, observations: Tensor, **kwargs: Any) -> Tensor:
         mean = self.actor(observations)
         self.distribution = torch.distributions.Normal(mean, mean * 0.0 + self.std)
-        return self.distribution.sample()
+        drawn: Tensor = self.distribution.sample()  # type: ignore[no-untyped-call]
+        return drawn
 
     def act_inference(self, observations: Tensor) -> Tensor:
         out: Tensor = self.actor(observations)

@@ -45,8 +45,14 @@ class ModuleSteps:
     A module that keeps its memory in attributes keeps it there: nothing is substituted.
     """
 
-    def __init__(self, source: Source, signature: Signature, rows: int) -> None:
-        slots = slots_for(source, signature)
+    def __init__(
+        self,
+        source: Source,
+        signature: Signature,
+        rows: int,
+        slots: tuple[remembered.Slot, ...] | None = None,
+    ) -> None:
+        slots = slots_for(source, signature) if slots is None else slots
         arguments = [slot.name for slot in slots if slot.path is None]
         self._composed = ComposedPolicy(source, call_style(source, arguments), slots)
         self._signature = signature
@@ -222,10 +228,11 @@ def original_of(source: Source, program: Program | None = None) -> ModuleOrigina
 
 def module_steps(source: Source, signature: Signature, rows: int) -> ModuleSteps:
     """The live module: all rows in one call, or each alone where it keeps its state for one."""
-    alone = any(_is_for_one_row(slot, signature) for slot in slots_for(source, signature))
-    from roadworthy.originals.rows import RowSteps
+    from roadworthy.originals.rows import RowSteps  # which is a kind of ModuleSteps
 
-    return (RowSteps if alone else ModuleSteps)(source, signature, rows)
+    slots = slots_for(source, signature)
+    alone = any(_is_for_one_row(slot, signature) for slot in slots)
+    return (RowSteps if alone else ModuleSteps)(source, signature, rows, slots)
 
 
 def _is_for_one_row(slot: remembered.Slot, signature: Signature) -> bool:

@@ -25,11 +25,17 @@ class RowSteps(ModuleSteps):
     A group is a row with a state of its own; where the number of rows is fixed, all of them.
     """
 
-    def __init__(self, source: Source, signature: Signature, rows: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        signature: Signature,
+        rows: int,
+        slots: tuple[remembered.Slot, ...] | None = None,
+    ) -> None:
         self._states: list[dict[str, Any]] = []
         self._fed: list[Tensors] = []
         self._begun: list[bool] = []
-        super().__init__(source, signature, rows)
+        super().__init__(source, signature, rows, slots)
 
     def reset(self, mask: Array | None = None) -> None:
         together = bool(self._signature.fixed_rows)
