@@ -47,6 +47,8 @@ class Phase(nn.Module):
 class ScalarTensor(nn.Module):
     """A tensor without axes."""
 
+    level: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.net = mlp(OBS, ACT)
@@ -119,7 +121,7 @@ class Nested(nn.Module):
     def forward(self, obs: Tensor) -> Tensor:
         belief = self.belief
         deter = self.cell(obs, belief.deter)
-        action = self.head(deter) + 0.1 * belief.extra["last"][0] + 0.01 * belief.steps
+        action: Tensor = self.head(deter) + 0.1 * belief.extra["last"][0] + 0.01 * belief.steps
         extra = {"last": (action,), "name": "rssm"}
         self.belief = Inner(deter, belief.steps + 1, extra)
         return action

@@ -58,7 +58,7 @@ def test_a_plain_value_in_the_example_leads_to_constants(value: object) -> None:
 
 def test_forward_that_raises_names_the_method_that_acts(tmp_path: Path) -> None:
     class Nameless(RslActorCritic):
-        def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        def forward(self, observations: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
             raise NotImplementedError
 
     with pytest.raises(rw.ExportError) as error:
