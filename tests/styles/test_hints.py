@@ -14,6 +14,7 @@ from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import export_mode
 from tests.styles import states
 from tests.styles.classes import OBS, Flagged, RslActorCritic
+from tests.tiers import representative
 
 KEYWORD = re.compile(r"\b(memory|method|constants|outputs)=")
 
@@ -64,7 +65,7 @@ def said(hint: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", representative(CASES, ["int", "list", "tare"]))
 def test_a_hint_that_is_followed_leads_on(name: str) -> None:
     make, keywords = CASES[name]
     module = make()

@@ -15,6 +15,7 @@ from roadworthy.capture.results import split_result
 from roadworthy.capture.stages import declared_slots
 from tests.styles.classes import OBS
 from tests.styles.states import InADict, Named, StateFirst, Step
+from tests.tiers import representative
 
 ZEROS = torch.zeros(1, 8)
 PLACES: dict[str, tuple[Callable[[], nn.Module], Any, list[str]]] = {
@@ -26,7 +27,7 @@ PLACES: dict[str, tuple[Callable[[], nn.Module], Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", representative(PLACES, ["position"]))
 def test_the_successor_is_taken_from_its_place(name: str, tmp_path: Path) -> None:
     make, place, outputs = PLACES[name]
     module = make()

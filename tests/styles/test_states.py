@@ -11,9 +11,10 @@ import roadworthy as rw
 from tests.styles.classes import OBS
 from tests.styles.following import farthest
 from tests.styles.states import STATES
+from tests.tiers import representative
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", representative(STATES, ["int", "dict", "tared"]))
 def test_state_of_any_shape_is_the_original_s_over_many_steps(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     make, memory = STATES[name]
