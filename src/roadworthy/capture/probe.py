@@ -160,19 +160,8 @@ def refuse_unseen_state(
     if _close(tuple(later.values()), tuple(first.values())):
         return
     ignored = step.composed.source.ignore
-    places = [] if works is None else made_at_first(
-        module, lambda: call_natively(step.composed, inputs, memory)
-    )  # fmt: skip
-    declared = [slot.path for slot in step.composed.slots]
-    fresh = [each for each in places if each.partition("[")[0] not in declared]
-    said = declaration_of(fresh, works) if works is not None else ""
-    if said:
-        raise ExportError(
-            "the first call of an episode leaves something that every later call reads",
-            code="RW112",
-            where=f"{type(module).__name__}.{fresh[0]}",
-            hint=f"declare what persists: {said}",
-        )
+    if works is not None and not ignored:
+        _refuse_made_at_first(step, inputs, memory, works)
     if not ignored:
         raise _unseen(module, first, later)
     raise ExportError(
@@ -181,6 +170,22 @@ def refuse_unseen_state(
         where=type(module).__name__,
         hint="declare what persists with memory=…, and take it out of ignore=",
     )
+
+
+def _refuse_made_at_first(step: PureStep, inputs: Tensors, memory: Tensors, works: Works) -> None:
+    """An error with the declaration of what a first call makes, where that can be declared."""
+    module = step.composed.module
+    places = made_at_first(module, lambda: call_natively(step.composed, inputs, memory))
+    declared = [slot.path for slot in step.composed.slots]
+    fresh = [each for each in places if each.partition("[")[0] not in declared]
+    said = declaration_of(fresh, works)
+    if said:
+        raise ExportError(
+            "the first call of an episode leaves something that every later call reads",
+            code="RW112",
+            where=f"{type(module).__name__}.{fresh[0]}",
+            hint=f"declare what persists: {said}",
+        )
 
 
 def _unseen(module: torch.nn.Module, first: Tensors, later: Tensors) -> ExportError:

@@ -101,7 +101,7 @@ def _same_method(recipe: Mapping[str, Any]) -> str:
     if not isinstance(method, str):
         raise UsageError(
             f"the bundle was exported with a function, method={method[FUNCTION]}",
-            hint="pass it again: rw.verify(…, method=lambda m, obs: …)",
+            hint="pass it again to rw.verify: method=lambda m, obs: …",
         )
     return method
 
