@@ -9,6 +9,8 @@ RoadworthyError              every error a user is meant to see; carries one or 
 ├── BundleError              a bundle cannot be read or written
 │   └── BundleCorrupt        a file is not the one that was certified
 └── CertificateFailed        the artifact does not behave like the original
+
+RoadworthyWarning            what an export that succeeded has to say, through Python's `warnings`
 """
 
 from __future__ import annotations
@@ -114,6 +116,10 @@ class CertificateFailed(RoadworthyError):
     """The artifact does not behave like the original."""
 
     code = "RW300"
+
+
+class RoadworthyWarning(UserWarning):
+    """A question about a policy that was exported: something may be missing in it."""
 
 
 def need(module: str, *, extra: str) -> ModuleType:

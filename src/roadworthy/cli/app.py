@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ import typer
 import roadworthy
 from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, verify
 from roadworthy.cli.console import print_findings
-from roadworthy.errors import CertificateFailed, RoadworthyError, UsageError
+from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning, UsageError
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -69,6 +70,8 @@ for _name, _verb in _VERBS.items():
 def run(arguments: list[str] | None = None) -> None:
     """Run the application and exit: 1 for a failed certificate, 2 for a mistake in the call."""
     words = sys.argv[1:] if arguments is None else arguments
+    # Every verb prints the findings of what it made.
+    warnings.simplefilter("ignore", RoadworthyWarning)
     try:
         app(words, prog_name="roadworthy")
     except RoadworthyError as error:
