@@ -89,7 +89,7 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     assert [check.title for check in certificate.checks] == [
         "replay", "batch", "reset", "fresh steps", "logits",
         "torch_export replay", "torch_export batch", "torch_export reset",
-        "torch_export fresh steps",
+        "torch_export fresh steps", "torch_export choices",
     ]  # fmt: skip
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
     stages = ("writing ONNX", "writing torch.export", "torch_export: comparing resets")

@@ -99,13 +99,15 @@ class _Line:
         return _Line(self._yardstick, self._layout, here, there)
 
     def at(self, parts: Array) -> Arrays:
-        """The inputs so far along the way: floats alone move."""
+        """The inputs so far along the way: floats and pixels move, flags and indices do not."""
         found = dict(self._here)
         for name, value in self._here.items():
-            if value.dtype.kind == "f":
+            if value.dtype.kind in "fu":
                 by = parts.reshape(-1, *(1,) * (value.ndim - 1))
-                way = self._there[name].astype(np.float64) - value
-                found[name] = (value + by * way).astype(value.dtype)
+                there = value + by * (self._there[name].astype(np.float64) - value)
+                found[name] = (there if value.dtype.kind == "f" else there.round()).astype(
+                    value.dtype
+                )
         return found
 
     def chosen(self, parts: Array) -> Array:
