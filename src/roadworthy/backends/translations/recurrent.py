@@ -1,0 +1,165 @@
+"""LSTM and GRU, step by step: onnxruntime's own answer NaN with a number and know no projection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnxscript import opset18 as op
+from onnxscript.function_libs.torch_lib.ops import core as torchlib
+
+_aten = torch.ops.aten
+# Longer sequences are left to onnxruntime's own loop: a graph of so many nodes would be slower.
+MOST_CELLS = 8
+Cell = Callable[[Any, tuple[Any, ...], Sequence[Any]], tuple[Any, ...]]
+
+
+def lstm(
+    input: Any,
+    hx: Sequence[Any],
+    params: Sequence[Any],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    directions = 2 if bidirectional else 1
+    projected = len(params) > num_layers * directions * (4 if has_biases else 2)
+    steps = input.shape[1 if batch_first else 0]
+    cells = num_layers * directions * steps if isinstance(steps, int) else None
+    if cells is None or (cells > MOST_CELLS and not projected):
+        return torchlib.aten_lstm(
+            input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+        )
+    each = len(params) // (num_layers * directions)
+    weights = [params[i : i + each] for i in range(0, len(params), each)]
+    cell = _LstmCell(has_biases)
+    return _unrolled(cell, input, tuple(hx), weights, directions, steps, batch_first)
+
+
+def gru(
+    input: Any,
+    hx: Any,
+    params: Sequence[Any],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    directions = 2 if bidirectional else 1
+    steps = input.shape[1 if batch_first else 0]
+    if not isinstance(steps, int) or num_layers * directions * steps > MOST_CELLS:
+        return torchlib.aten_gru(
+            input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+        )
+    each = 4 if has_biases else 2
+    weights = [params[i : i + each] for i in range(0, len(params), each)]
+    return _unrolled(_gru_cell, input, (hx,), weights, directions, steps, batch_first)
+
+
+def _unrolled(
+    cell: Cell,
+    input: Any,
+    state: tuple[Any, ...],
+    weights: Sequence[Sequence[Any]],
+    directions: int,
+    steps: int,
+    batch_first: bool,
+) -> tuple[Any, ...]:
+    """The outputs of all steps, then the last state of every layer and direction."""
+    time = 1 if batch_first else 0
+    values = _apart(input, steps, time)
+    starts = list(zip(*(_apart(each, len(weights), 0) for each in state), strict=True))
+    ends: list[tuple[Any, ...]] = []
+    for layer in range(len(weights) // directions):
+        sides = []
+        for direction in range(directions):
+            index = layer * directions + direction
+            order = values if direction == 0 else values[::-1]
+            outputs = list(_steps(cell, order, starts[index], weights[index]))
+            ends.append(outputs[-1])
+            heard = [each[0] for each in outputs]
+            sides.append(heard if direction == 0 else heard[::-1])
+        values = [
+            each[0] if directions == 1 else op.Concat(*each, axis=-1)
+            for each in zip(*sides, strict=True)
+        ]
+    return (
+        _joined(values, time),
+        *(_joined(list(each), 0) for each in zip(*ends, strict=True)),
+    )
+
+
+def _steps(
+    cell: Cell, values: Sequence[Any], state: tuple[Any, ...], weights: Sequence[Any]
+) -> Iterator[tuple[Any, ...]]:
+    for value in values:
+        state = cell(value, state, weights)
+        yield state
+
+
+class _LstmCell:
+    """One step of an LSTM, with a projection where there is one."""
+
+    def __init__(self, has_biases: bool) -> None:
+        self.has_biases = has_biases
+
+    def __call__(self, x: Any, state: tuple[Any, ...], weights: Sequence[Any]) -> tuple[Any, ...]:
+        h, c = state
+        biases = weights[2:4] if self.has_biases else ()
+        gates = _affine(h, weights[1], biases[1:], _affine(x, weights[0], biases[:1]))
+        forget_in, new, out = _split(gates, (2, 1, 1))
+        into, forget = _split(op.Sigmoid(forget_in), (1, 1))
+        c = op.Add(op.Mul(forget, c), op.Mul(into, op.Tanh(new)))
+        h = op.Mul(op.Sigmoid(out), op.Tanh(c))
+        projection = weights[4 if self.has_biases else 2 :]
+        return (_affine(h, projection[0]) if projection else h), c
+
+
+def _gru_cell(x: Any, state: tuple[Any, ...], weights: Sequence[Any]) -> tuple[Any, ...]:
+    """One step of a GRU."""
+    (h,) = state
+    biases = weights[2:]
+    heard, rest = _split(_affine(x, weights[0], biases[:1]), (2, 1))
+    known, kept = _split(_affine(h, weights[1], biases[1:]), (2, 1))
+    reset, update = _split(op.Sigmoid(op.Add(heard, known)), (1, 1))
+    new = op.Tanh(op.Add(rest, op.Mul(reset, kept)))
+    return (op.Add(new, op.Mul(update, op.Sub(h, new))),)
+
+
+def _affine(x: Any, weight: Any, bias: Sequence[Any] = (), added: Any = None) -> Any:
+    """x · weightᵀ + bias + added."""
+    if not bias:
+        product = op.Gemm(x, weight, added, transB=1) if added is not None else None
+        return product if product is not None else op.Gemm(x, weight, transB=1)
+    product = op.Gemm(x, weight, *bias, transB=1)
+    return product if added is None else op.Add(product, added)
+
+
+def _split(gates: Any, parts: tuple[int, ...]) -> Any:
+    """The blocks of a row, `parts` of them the same share each."""
+    size = gates.shape[-1] // sum(parts)
+    lengths = op.Constant(value_ints=[size * each for each in parts])
+    return op.Split(gates, lengths, axis=-1, num_outputs=len(parts))
+
+
+def _apart(value: Any, count: int, axis: int) -> list[Any]:
+    """The slices along an axis, which is gone from them."""
+    if count == 1:
+        return [op.Squeeze(value, [axis])]
+    slices = op.Split(value, axis=axis, num_outputs=count)
+    return [op.Squeeze(each, [axis]) for each in slices]
+
+
+def _joined(values: list[Any], axis: int) -> Any:
+    whole = [op.Unsqueeze(each, [axis]) for each in values]
+    return whole[0] if len(whole) == 1 else op.Concat(*whole, axis=axis)
+
+
+TABLE = {_aten.lstm.input: lstm, _aten.gru.input: gru}
