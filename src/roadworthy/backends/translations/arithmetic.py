@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import onnx_ir as ir
@@ -18,11 +19,11 @@ def negative(x: Any) -> Any:
 
 def remainder(self: Any, other: Any) -> Any:
     """`a % b`: exact where a − ⌊a / b⌋·b is off by the rounding of a / b, times b."""
-    self, other = _both(self, other)
-    if not self.dtype.is_floating_point():
+    self, other, dtype = _both(self, other)
+    if not dtype.is_floating_point():
         return op.Mod(self, other)
     rest = op.Mod(self, other, fmod=1)
-    return op.Where(_turned(rest, other), op.Add(rest, other), rest)
+    return op.Where(_turned(rest, other, dtype), op.Add(rest, other), rest)
 
 
 def remainder_scalar(self: Any, other: float) -> Any:
@@ -33,54 +34,52 @@ def remainder_scalar_tensor(self: float, other: Any) -> Any:
     return remainder(self, other)
 
 
+def fmod(self: Any, other: Any) -> Any:
+    """The remainder towards zero: of integers without a detour over floats."""
+    self, other, dtype = _both(self, other)
+    if dtype.is_floating_point():
+        return op.Mod(self, other, fmod=1)
+    return op.Sub(self, op.Mul(op.Div(self, other), other))
+
+
+def fmod_scalar(self: Any, other: float) -> Any:
+    return fmod(self, other)
+
+
 def floor_divide(self: Any, other: Any) -> Any:
     """`a // b`: of floats from the exact remainder, of integers without a detour over floats."""
-    self, other = _both(self, other)
+    self, other, dtype = _both(self, other)
+    zero, one = (ir.tensor(each, dtype=dtype) for each in (0, 1))
+    if not dtype.is_floating_point():
+        apart = op.Xor(op.Less(self, zero), op.Less(other, zero))
+        down = op.And(apart, op.Not(op.Equal(op.Mod(self, other), zero)))
+        return op.Sub(op.Div(self, other), op.Cast(down, to=dtype))
     rest = op.Mod(self, other, fmod=1)
-    one = _like(1, self)
-    if not self.dtype.is_floating_point():
-        quotient = op.Div(self, other)
-        return op.Where(_turned(rest, other), op.Sub(quotient, one), quotient)
-    zero, half = _like(0.0, self), _like(0.5, self)
-    plain = op.Div(self, other)
     whole = op.Div(op.Sub(self, rest), other)
-    whole = op.Where(_turned(rest, other), op.Sub(whole, one), whole)
+    whole = op.Where(_turned(rest, other, dtype), op.Sub(whole, one), whole)
     floor = op.Floor(whole)
+    half = ir.tensor(0.5, dtype=dtype)
     floor = op.Where(op.Greater(op.Sub(whole, floor), half), op.Add(floor, one), floor)
-    return op.Where(op.Equal(other, zero), plain, floor)
+    return op.Where(op.Equal(other, zero), op.Div(self, other), floor)
 
 
 def divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     """`torch.div` with a rounding mode."""
-    self, other = _both(self, other)
     if rounding_mode == "floor":
         return floor_divide(self, other)
-    if not self.dtype.is_floating_point():
-        if rounding_mode == "trunc":
-            return op.Div(self, other)
-        single = ir.DataType.FLOAT
-        return op.Div(op.Cast(self, to=single), op.Cast(other, to=single))
-    quotient = op.Div(self, other)
-    return trunc(quotient) if rounding_mode == "trunc" else quotient
+    self, other, dtype = _both(self, other)
+    if dtype.is_floating_point():
+        quotient = op.Div(self, other)
+        towards_zero = op.Mul(op.Floor(op.Abs(quotient)), op.Sign(quotient))
+        return towards_zero if rounding_mode == "trunc" else quotient
+    if rounding_mode == "trunc":
+        return op.Div(self, other)
+    single = ir.DataType.FLOAT
+    return op.Div(op.Cast(self, to=single), op.Cast(other, to=single))
 
 
 def divide_scalar(self: Any, other: float, rounding_mode: str | None = None) -> Any:
     return divide(self, other, rounding_mode)
-
-
-def fmod_scalar(self: Any, other: float) -> Any:
-    self, other = _both(self, other)
-    return op.Mod(self, other, fmod=1)
-
-
-def trunc(self: Any) -> Any:
-    if not self.dtype.is_floating_point():
-        return op.Identity(self)
-    return op.Where(op.Less(self, _like(0.0, self)), op.Ceil(self), op.Floor(self))
-
-
-def frac(self: Any) -> Any:
-    return op.Sub(self, trunc(self))
 
 
 def sign(self: Any) -> Any:
@@ -137,31 +136,30 @@ def clamp_max(self: Any, max: float) -> Any:
 
 
 def hypot(self: Any, other: Any) -> Any:
-    """√(a² + b²) without squares that overflow or vanish."""
+    """√(a² + b²) without squares that overflow or vanish; infinite beside NaN too, as in C."""
     a, b = op.Abs(self), op.Abs(other)
     large, small = op.Max(a, b), op.Min(a, b)
-    zero, one = _like(0.0, self), _like(1.0, self)
-    # Equal ones divide to 1, infinities too.
-    ratio = op.Where(op.Equal(a, b), one, op.Div(small, large))
-    ratio = op.Where(op.Equal(large, zero), zero, ratio)
-    return op.Mul(large, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
+    zero, one, inf = (_like(each, self) for each in (0.0, 1.0, math.inf))
+    ratio = op.Where(op.Equal(large, zero), zero, op.Div(small, large))
+    length = op.Mul(large, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
+    return op.Where(op.Or(op.Equal(a, inf), op.Equal(b, inf)), inf, length)
 
 
-def _turned(rest: Any, other: Any) -> Any:
+def _turned(rest: Any, other: Any, dtype: ir.DataType) -> Any:
     """Whether a remainder towards zero has the other sign than what was divided by."""
-    zero = _like(0, rest)
-    return op.And(
-        op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), op.Less(other, zero))
+    zero = ir.tensor(0, dtype=dtype)
+    apart = op.Xor(op.Less(rest, zero), op.Less(other, zero))
+    return op.And(apart, op.Not(op.Equal(rest, zero)))
+
+
+def _both(self: Any, other: Any) -> tuple[Any, Any, ir.DataType]:
+    """Two operands, of which one may be a Python number, and their dtype."""
+    dtype = other.dtype if isinstance(self, (int, float)) else self.dtype
+    first, second = (
+        op.Constant(value=ir.tensor(each, dtype=dtype)) if isinstance(each, (int, float)) else each
+        for each in (self, other)
     )
-
-
-def _both(self: Any, other: Any) -> tuple[Any, Any]:
-    """Two operands, of which one may be a Python number."""
-    if isinstance(self, (int, float)):
-        return op.Constant(value=_like(self, other)), other
-    if isinstance(other, (int, float)):
-        return self, op.Constant(value=_like(other, self))
-    return self, other
+    return first, second, dtype
 
 
 def _like(number: float, value: Any) -> ir.TensorProtocol:
@@ -173,12 +171,11 @@ TABLE = {
     _aten.remainder.Tensor: remainder,
     _aten.remainder.Scalar: remainder_scalar,
     _aten.remainder.Scalar_Tensor: remainder_scalar_tensor,
+    _aten.fmod.Tensor: fmod,
     _aten.fmod.Scalar: fmod_scalar,
     _aten.floor_divide.default: floor_divide,
     _aten.div.Tensor_mode: divide,
     _aten.div.Scalar_mode: divide_scalar,
-    _aten.trunc.default: trunc,
-    _aten.frac.default: frac,
     _aten.sign.default: sign,
     _aten.signbit.default: signbit,
     _aten.copysign.Tensor: copysign,

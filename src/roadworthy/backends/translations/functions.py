@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import onnx_ir as ir
@@ -31,20 +32,22 @@ def expm1(self: Any) -> Any:
     half = op.Tanh(op.Div(self, two))
     near = op.Div(op.Mul(two, half), op.Sub(one, half))
     far = op.Sub(op.Exp(self), one)
-    # A product with 1 keeps the sign of zero, which onnxruntime's Where loses.
     return op.Where(op.Less(op.Abs(self), one), near, far)
 
 
 def log1p(self: Any) -> Any:
     """log(1 + x), put right by how much of x was lost in 1 + x."""
-    one, inf = _like(1.0, self), _like(math.inf, self)
-    sum_ = op.Add(self, one)
-    log = op.Log(sum_)
-    corrected = op.Mul(log, op.Div(self, op.Sub(sum_, one)))
+    return _log1p(self, self.dtype)
+
+
+def _log1p(x: Any, dtype: ir.DataType) -> Any:
+    one, inf = (ir.tensor(each, dtype=dtype) for each in (1.0, math.inf))
+    total = op.Add(x, one)
+    logarithm = op.Log(total)
+    corrected = op.Mul(logarithm, op.Div(x, op.Sub(total, one)))
     # Where nothing was left of x, log(1 + x) is x; where 1 + x is infinite, there is no quotient.
-    return op.Where(
-        op.Equal(sum_, one), self, op.Where(op.Equal(sum_, inf), log, corrected)
-    )
+    corrected = op.Where(op.Equal(total, inf), logarithm, corrected)
+    return op.Where(op.Equal(total, one), x, corrected)
 
 
 def log_sigmoid(self: Any) -> Any:
@@ -53,23 +56,44 @@ def log_sigmoid(self: Any) -> Any:
 
 def logaddexp(self: Any, other: Any) -> Any:
     """max + log(1 + e^−|difference|): no exponential overflows."""
-    return _added(self, other, 1.0)
+    return op.Add(op.Max(self, other), op.Softplus(op.Neg(_apart(self, other))))
 
 
 def logaddexp2(self: Any, other: Any) -> Any:
-    return _added(self, other, math.log(2.0))
+    share = op.Pow(_like(2.0, self), op.Neg(_apart(self, other)))
+    logarithm = op.Div(_log1p(share, self.dtype), _like(math.log(2.0), self))
+    return op.Add(op.Max(self, other), logarithm)
 
 
-def _added(self: Any, other: Any, log_base: float) -> Any:
-    base = _like(log_base, self)
-    # Of equal ones the difference is 0, of equal infinities too.
-    apart = op.Where(op.Equal(self, other), _like(0.0, self), op.Sub(self, other))
-    rest = op.Softplus(op.Neg(op.Mul(op.Abs(apart), base)))
-    return op.Add(op.Max(self, other), op.Div(rest, base))
+def _apart(self: Any, other: Any) -> Any:
+    """How far two numbers are apart: equal infinities not at all."""
+    return op.Abs(op.Where(op.Equal(self, other), _like(0.0, self), op.Sub(self, other)))
 
 
 def logcumsumexp(self: Any, dim: int) -> Any:
     """Each place as the log-sum-exp of those up to it, with a maximum of its own."""
+    zero, inf = _like(0.0, self), _like(math.inf, self)
+
+    def reduced(terms: Any) -> Any:
+        most = op.ReduceMax(terms, [-1], keepdims=1)
+        # An infinite maximum would give ∞ − ∞.
+        most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
+        sums = op.ReduceSum(op.Exp(op.Sub(terms, most)), [-1], keepdims=1)
+        return op.Squeeze(op.Add(op.Log(sums), most), [-1])
+
+    return _cumulated(self, dim, _like(-math.inf, self), reduced)
+
+
+def cumprod(self: Any, dim: int, dtype: int = -1) -> Any:
+    if dtype not in (-1, None):
+        raise NotImplementedError("cumprod with another dtype")
+    return _cumulated(
+        self, dim, _like(1, self), lambda terms: op.ReduceProd(terms, [-1], keepdims=0)
+    )
+
+
+def _cumulated(self: Any, dim: int, neutral: Any, reduced: Callable[[Any], Any]) -> Any:
+    """Each place reduced over those up to it; the others are `neutral`."""
     rank = len(self.shape)
     if rank == 0:
         return op.Identity(self)
@@ -80,14 +104,17 @@ def logcumsumexp(self: Any, dim: int) -> Any:
     size = op.Squeeze(op.Shape(last, start=rank - 1, end=rank), [0])
     places = op.Range(_integer(0), size, _integer(1))
     upto = op.LessOrEqual(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))
-    zero, low = _like(0.0, self), _like(-math.inf, self)
-    terms = op.Where(upto, op.Unsqueeze(last, [-2]), low)
-    most = op.ReduceMax(terms, [-1], keepdims=1)
-    # An infinite maximum would give ∞ − ∞.
-    most = op.Where(op.Equal(op.Abs(most), _like(math.inf, self)), zero, most)
-    sums = op.ReduceSum(op.Exp(op.Sub(terms, most)), [-1], keepdims=1)
-    result = op.Squeeze(op.Add(op.Log(sums), most), [-1])
+    result = reduced(op.Where(upto, op.Unsqueeze(last, [-2]), neutral))
     return result if axis == rank - 1 else op.Transpose(result, perm=swap)
+
+
+def cdist(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
+    """The distances of every two rows, from their differences."""
+    apart = op.Sub(op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3]))
+    norms = {1.0: op.ReduceL1, 2.0: op.ReduceL2}
+    if p not in norms:
+        raise NotImplementedError(f"cdist with p={p}")
+    return norms[p](apart, [-1], keepdims=0)
 
 
 def logit(self: Any, eps: float | None = None) -> Any:
@@ -123,6 +150,8 @@ TABLE = {
     _aten.logaddexp.default: logaddexp,
     _aten.logaddexp2.default: logaddexp2,
     _aten.logcumsumexp.default: logcumsumexp,
+    _aten.cumprod.default: cumprod,
+    _aten._cdist_forward.default: cdist,
     _aten.logit.default: logit,
     _aten.xlogy.Tensor: xlogy,
 }

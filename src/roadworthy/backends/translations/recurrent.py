@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import onnx_ir as ir
 import torch
 from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import core as torchlib
@@ -112,11 +111,12 @@ class _LstmCell:
 
     def __call__(self, x: Any, state: tuple[Any, ...], weights: Sequence[Any]) -> tuple[Any, ...]:
         h, c = state
-        biases = weights[2:4] if self.has_biases else ()
-        gates = _affine(h, weights[1], biases[1:], _affine(x, weights[0], biases[:1]))
-        forget_in, new, out = _split(gates, (2, 1, 1))
-        into, forget = _split(op.Sigmoid(forget_in), (1, 1))
-        c = op.Add(op.Mul(forget, c), op.Mul(into, op.Tanh(new)))
+        bias = op.Add(*weights[2:4]) if self.has_biases else None
+        gates = _affine(h, weights[1], _affine(x, weights[0], bias))
+        into, forget, new, out = op.Split(gates, axis=-1, num_outputs=4)
+        c = op.Add(
+            op.Mul(op.Sigmoid(forget), c), op.Mul(op.Sigmoid(into), op.Tanh(new))
+        )
         h = op.Mul(op.Sigmoid(out), op.Tanh(c))
         projection = weights[4 if self.has_biases else 2 :]
         return (_affine(h, projection[0]) if projection else h), c
@@ -125,28 +125,19 @@ class _LstmCell:
 def _gru_cell(x: Any, state: tuple[Any, ...], weights: Sequence[Any]) -> tuple[Any, ...]:
     """One step of a GRU."""
     (h,) = state
-    biases = weights[2:]
-    heard, rest = _split(_affine(x, weights[0], biases[:1]), (2, 1))
-    known, kept = _split(_affine(h, weights[1], biases[1:]), (2, 1))
-    reset, update = _split(op.Sigmoid(op.Add(heard, known)), (1, 1))
-    new = op.Tanh(op.Add(rest, op.Mul(reset, kept)))
+    of_x, of_h = weights[2:] or (None, None)
+    x_reset, x_update, x_new = op.Split(_affine(x, weights[0], of_x), axis=-1, num_outputs=3)
+    h_reset, h_update, h_new = op.Split(_affine(h, weights[1], of_h), axis=-1, num_outputs=3)
+    reset = op.Sigmoid(op.Add(x_reset, h_reset))
+    update = op.Sigmoid(op.Add(x_update, h_update))
+    new = op.Tanh(op.Add(x_new, op.Mul(reset, h_new)))
     return (op.Add(new, op.Mul(update, op.Sub(h, new))),)
 
 
-def _affine(x: Any, weight: Any, bias: Sequence[Any] = (), added: Any = None) -> Any:
-    """x · weightᵀ + bias + added."""
-    if not bias:
-        product = op.Gemm(x, weight, added, transB=1) if added is not None else None
-        return product if product is not None else op.Gemm(x, weight, transB=1)
-    product = op.Gemm(x, weight, *bias, transB=1)
-    return product if added is None else op.Add(product, added)
-
-
-def _split(gates: Any, parts: tuple[int, ...]) -> Any:
-    """The blocks of a row, `parts` of them the same share each."""
-    size = gates.shape[-1] // sum(parts)
-    lengths = op.Constant(value_ints=[size * each for each in parts])
-    return op.Split(gates, lengths, axis=-1, num_outputs=len(parts))
+def _affine(x: Any, weight: Any, added: Any = None) -> Any:
+    """x · weightᵀ, and what is added to it."""
+    terms = (x, weight) if added is None else (x, weight, added)
+    return op.Gemm(*terms, transB=1)
 
 
 def _apart(value: Any, count: int, axis: int) -> list[Any]:
