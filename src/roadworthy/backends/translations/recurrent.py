@@ -27,14 +27,13 @@ def lstm(
     batch_first: bool,
 ) -> Any:
     directions = 2 if bidirectional else 1
-    projected = len(params) > num_layers * directions * (4 if has_biases else 2)
+    each = len(params) // (num_layers * directions)
+    projected = each > (4 if has_biases else 2)
     steps = input.shape[1 if batch_first else 0]
-    cells = num_layers * directions * steps if isinstance(steps, int) else None
-    if cells is None or (cells > MOST_CELLS and not projected):
+    if not projected and _too_long(steps, num_layers * directions):
         return torchlib.aten_lstm(
             input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
         )
-    each = len(params) // (num_layers * directions)
     weights = [params[i : i + each] for i in range(0, len(params), each)]
     cell = _LstmCell(has_biases)
     return _unrolled(cell, input, tuple(hx), weights, directions, steps, batch_first)
@@ -53,13 +52,28 @@ def gru(
 ) -> Any:
     directions = 2 if bidirectional else 1
     steps = input.shape[1 if batch_first else 0]
-    if not isinstance(steps, int) or num_layers * directions * steps > MOST_CELLS:
+    if _too_long(steps, num_layers * directions):
         return torchlib.aten_gru(
             input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
         )
     each = 4 if has_biases else 2
     weights = [params[i : i + each] for i in range(0, len(params), each)]
     return _unrolled(_gru_cell, input, (hx,), weights, directions, steps, batch_first)
+
+
+def left_to_onnxruntime(node: torch.fx.Node) -> bool:
+    """Whether an LSTM or a GRU of a graph is too long to be written step by step."""
+    values, states, params, has_biases, layers, _, _, bidirectional, batch_first = node.args
+    assert isinstance(values, torch.fx.Node) and isinstance(layers, int)
+    assert isinstance(params, (list, tuple))
+    steps = values.meta["val"].shape[1 if batch_first else 0]
+    cells = layers * (2 if bidirectional else 1)
+    projected = len(params) // cells > (4 if has_biases else 2)
+    return not projected and _too_long(steps, cells)
+
+
+def _too_long(steps: object, cells: int) -> bool:
+    return not isinstance(steps, int) or steps * cells > MOST_CELLS
 
 
 def _unrolled(
