@@ -114,7 +114,9 @@ DEPARTURES = (
 _ROWS = {name: row for row in DEPARTURES for name in row.operators}
 
 
-def departures(program: Program, translated: Mapping[Any, Any] | None = None) -> tuple[Finding, ...]:
+def departures(
+    program: Program, translated: Mapping[Any, Any] | None = None
+) -> tuple[Finding, ...]:
     """A note for each operator of the program that its ONNX file computes differently somewhere.
 
     `translated` are the operators that the user writes in their own way: of these nothing is known.

@@ -58,9 +58,7 @@ def places(model: ir.Model) -> list[Place]:
 
 def refuse_draws(known: list[Place]) -> None:
     """An error for every random number that the written graph would draw: noise is an input."""
-    drawing = dict.fromkeys(
-        (each.operator, each.line) for each in known if each.operator in _DRAWS
-    )
+    drawing = dict.fromkeys((each.operator, each.line) for each in known if each.operator in _DRAWS)
     if drawing:
         raise ExportError(
             findings=[

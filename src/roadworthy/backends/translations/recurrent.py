@@ -128,9 +128,7 @@ class _LstmCell:
         bias = op.Add(*weights[2:4]) if self.has_biases else None
         gates = _affine(h, weights[1], _affine(x, weights[0], bias))
         into, forget, new, out = op.Split(gates, axis=-1, num_outputs=4)
-        c = op.Add(
-            op.Mul(op.Sigmoid(forget), c), op.Mul(op.Sigmoid(into), op.Tanh(new))
-        )
+        c = op.Add(op.Mul(op.Sigmoid(forget), c), op.Mul(op.Sigmoid(into), op.Tanh(new)))
         h = op.Mul(op.Sigmoid(out), op.Tanh(c))
         projection = weights[4 if self.has_biases else 2 :]
         return (_affine(h, projection[0]) if projection else h), c
@@ -139,13 +137,23 @@ class _LstmCell:
 def _gru_cell(x: Any, state: tuple[Any, ...], weights: Sequence[Any]) -> tuple[Any, ...]:
     """One step of a GRU."""
     (h,) = state
-    of_x, of_h = weights[2:] or (None, None)
-    x_reset, x_update, x_new = op.Split(_affine(x, weights[0], of_x), axis=-1, num_outputs=3)
-    h_reset, h_update, h_new = op.Split(_affine(h, weights[1], of_h), axis=-1, num_outputs=3)
-    reset = op.Sigmoid(op.Add(x_reset, h_reset))
-    update = op.Sigmoid(op.Add(x_update, h_update))
-    new = op.Tanh(op.Add(x_new, op.Mul(reset, h_new)))
+    # Both gates at once; the third block of the hidden state is not simply added to that of x.
+    (x_gates, h_gates, *gate_biases), (x_new, h_new, *new_biases) = zip(
+        *(_two_and_one(each) for each in weights), strict=True
+    )
+    bias = op.Add(*gate_biases) if gate_biases else None
+    gates = op.Sigmoid(_affine(h, h_gates, _affine(x, x_gates, bias)))
+    reset, update = op.Split(gates, axis=-1, num_outputs=2)
+    of_x, of_h = new_biases or (None, None)
+    new = op.Tanh(op.Add(_affine(x, x_new, of_x), op.Mul(reset, _affine(h, h_new, of_h))))
     return (op.Add(new, op.Mul(update, op.Sub(h, new))),)
+
+
+def _two_and_one(weight: Any) -> tuple[Any, Any]:
+    """The rows of a constant for the two gates, and those for the new state."""
+    size = weight.shape[0]
+    border = size // 3 * 2
+    return op.Slice(weight, [0], [border], [0]), op.Slice(weight, [border], [size], [0])
 
 
 def _affine(x: Any, weight: Any, added: Any = None) -> Any:
