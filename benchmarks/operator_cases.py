@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import operator_corners as corners
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 Function = Callable[..., Tensor]
 _s = torch.special
+F = torch.nn.functional
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ Cell = Callable[[Any, tuple[Any, ...], Sequence[Any]], tuple[Any, ...]]
 
 
 def lstm(
-    input: Any,
+    value: Any,
     hx: Sequence[Any],
     params: Sequence[Any],
     has_biases: bool,
@@ -29,18 +29,18 @@ def lstm(
     directions = 2 if bidirectional else 1
     each = len(params) // (num_layers * directions)
     projected = each > (4 if has_biases else 2)
-    steps = input.shape[1 if batch_first else 0]
+    steps = value.shape[1 if batch_first else 0]
     if not projected and _too_long(steps, num_layers * directions):
         return torchlib.aten_lstm(
-            input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+            value, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
         )
     weights = [params[i : i + each] for i in range(0, len(params), each)]
     cell = _LstmCell(has_biases)
-    return _unrolled(cell, input, tuple(hx), weights, directions, steps, batch_first)
+    return _unrolled(cell, value, tuple(hx), weights, directions, steps, batch_first)
 
 
 def gru(
-    input: Any,
+    value: Any,
     hx: Any,
     params: Sequence[Any],
     has_biases: bool,
@@ -51,20 +51,21 @@ def gru(
     batch_first: bool,
 ) -> Any:
     directions = 2 if bidirectional else 1
-    steps = input.shape[1 if batch_first else 0]
+    steps = value.shape[1 if batch_first else 0]
     if _too_long(steps, num_layers * directions):
         return torchlib.aten_gru(
-            input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+            value, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
         )
     each = 4 if has_biases else 2
     weights = [params[i : i + each] for i in range(0, len(params), each)]
-    return _unrolled(_gru_cell, input, (hx,), weights, directions, steps, batch_first)
+    return _unrolled(_gru_cell, value, (hx,), weights, directions, steps, batch_first)
 
 
 def left_to_onnxruntime(node: torch.fx.Node) -> bool:
     """Whether an LSTM or a GRU of a graph is too long to be written step by step."""
-    values, states, params, has_biases, layers, _, _, bidirectional, batch_first = node.args
-    assert isinstance(values, torch.fx.Node) and isinstance(layers, int)
+    values, _, params, has_biases, layers, _, _, bidirectional, batch_first = node.args
+    assert isinstance(values, torch.fx.Node)
+    assert isinstance(layers, int)
     assert isinstance(params, (list, tuple))
     steps = values.meta["val"].shape[1 if batch_first else 0]
     cells = layers * (2 if bidirectional else 1)
@@ -78,7 +79,7 @@ def _too_long(steps: object, cells: int) -> bool:
 
 def _unrolled(
     cell: Cell,
-    input: Any,
+    value: Any,
     state: tuple[Any, ...],
     weights: Sequence[Sequence[Any]],
     directions: int,
@@ -87,7 +88,7 @@ def _unrolled(
 ) -> tuple[Any, ...]:
     """The outputs of all steps, then the last state of every layer and direction."""
     time = 1 if batch_first else 0
-    values = _apart(input, steps, time)
+    values = _apart(value, steps, time)
     starts = list(zip(*(_apart(each, len(weights), 0) for each in state), strict=True))
     ends: list[tuple[Any, ...]] = []
     for layer in range(len(weights) // directions):
