@@ -13,8 +13,15 @@ import onnx_ir as ir
 import torch
 
 from roadworthy.backends import Settings
-from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
+from roadworthy.backends.refusals import (
+    Place,
+    conversion_failure,
+    places,
+    refuse_draws,
+    runtime_failure,
+)
 from roadworthy.backends.torchlib import onnx_program
+from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -59,6 +66,7 @@ class OnnxBackend:
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
         known = places(model)
+        refuse_draws(known)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.settings.ir_version
@@ -99,7 +107,8 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
     try:
         with quiet():
             prepared = _prepared(graph, settings.opset)
-            return onnx_program(prepared, settings.opset, settings.translations).model
+            translations = {**own_translations(), **settings.translations}
+            return onnx_program(prepared, settings.opset, translations).model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
 
