@@ -24,8 +24,6 @@ from roadworthy.verification.ties import chooses, forbidden
 
 STEPS = 64
 ROWS = 2
-# The place of the largest number, or the largest number that all are compared with (one-hot).
-_CHOICES = ("ArgMax", "ReduceMax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,15 +145,21 @@ def _undecided(signature: Signature, model: bytes) -> Undecided | None:
 
 
 def _entering(graph: Any) -> Iterator[str]:
-    """The names of the values that enter a choice along their last axis, in order."""
+    """The names of the values that enter a choice along their last axis, in order.
+
+    A choice is the place of the largest, or the largest that all are compared with (one-hot).
+    """
     constants = {each.name: each for each in graph.initializer}
     values = (*graph.value_info, *graph.output)
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    compared = {name for node in graph.node if node.op_type == "Equal" for name in node.input}
     for node in graph.node:
-        if node.op_type in _CHOICES and _axes(node, constants) in (
-            [-1],
-            [ranks.get(node.input[0], 0) - 1],
-        ):
+        # The largest of a log-sum-exp is taken out, not chosen: nothing is compared with it.
+        chooses = node.op_type == "ArgMax" or (
+            node.op_type == "ReduceMax" and node.output[0] in compared
+        )
+        last = ([-1], [ranks.get(node.input[0], 0) - 1])
+        if chooses and _axes(node, constants) in last:
             yield node.input[0]
 
 

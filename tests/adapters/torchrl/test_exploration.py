@@ -178,7 +178,6 @@ def test_ill_conditioned_truncated_normal_is_as_far_off_as_pytorch(tmp_path: Pat
     )
     bundle = rw.export(far, tmp_path / "p", example=EXAMPLE, exploration="mean")
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
-    assert certificate.worst["action"].absolute > 1e-4
     assert certificate.roundings["action"] < 20
 
 
