@@ -31,8 +31,9 @@ DAMAGE_EVERY = 4
 
 def reported(seed: int, failure: Failure, asked: Asked, tries: int) -> dict[str, Any]:
     """The failure of a seed with its smallest policy, printed and as data."""
-    policy = shrunk(grammar.generate(seed), lambda each: failure.like(examine(each, asked)), tries)
-    last = examine(policy, asked)
+    whole = grammar.generate(seed)
+    policy = shrunk(whole, lambda each: failure.like(examine(each, asked)), tries)
+    last = None if policy == whole else examine(policy, asked)
     print(f"\nseed {seed}: {failure.kind} {failure.key}\n{build.code(policy)}")
     print(replace(policy, nodes=()), (last or failure).text[-3000:], sep="\n", flush=True)
     return {

@@ -167,7 +167,10 @@ def _free_run(policy: Policy, artifact: rw.Policy, seed: int) -> str | None:
             gap = float(_gap(one, got[name]).max(initial=0.0))
             unit = float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) * 1e-6
             if gap > FREE * astray[name] + unit:
-                return f"{name}: {gap:.3g} apart in the free run at step {step}, twins {astray[name]:.3g}"
+                return (
+                    f"{name}: {gap:.3g} apart in the free run at step {step}, "
+                    f"its twins {astray[name]:.3g}"
+                )
     return None
 
 

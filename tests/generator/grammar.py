@@ -70,8 +70,8 @@ def _inputs(rng: Random, precision: str) -> tuple[Input, ...]:
         lambda: Input("command", rng.choice(("float16", "float64", "float32")), (3,), -2, 2),
         lambda: Input("camera", rng.choice(("uint8", precision)), (rng.choice((1, 3)), 6, 8)),
     )
-    for make in rng.sample(others, rng.choices((0, 1, 2, 3), (5, 4, 2, 1))[0]):
-        found.append(make())
+    count = rng.choices((0, 1, 2, 3), (5, 4, 2, 1))[0]
+    found += [make() for make in rng.sample(others, count)]
     if len(found) > 1 and rng.random() < 0.15:
         found.pop(0)
     return tuple(found)

@@ -40,7 +40,7 @@ def code(policy: Policy, shapes: Shapes) -> str:
     init, kept, lines, written = [], [], [], []
     arguments = [each.name for each in policy.inputs]
     returned = list(policy.outputs)
-    batch = f"{policy.inputs[0].name}.shape[0]"
+    batch, rows = f"{policy.inputs[0].name}.shape[0]", str(policy.rows)
     for node in policy.nodes:
         init += node_init(node, policy.precision, shapes)
         lines += node_lines(node, policy.precision, shapes)
@@ -54,7 +54,7 @@ def code(policy: Policy, shapes: Shapes) -> str:
                 kept.append(f"    {name} = {_sized(start, batch)}")
                 written.append(f"self.{name} = {name}")
             else:
-                init.append(f"self.register_buffer({name!r}, {_sized(start, '1')})")
+                init.append(f"self.register_buffer({name!r}, {_sized(start, rows)})")
                 kept.append(f"{name} = self.{name}")
                 in_place = f"self.{name}.copy_({name})"
                 written.append(in_place if node.style == "in place" else f"self.{name} = {name}")
