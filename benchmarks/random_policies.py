@@ -72,6 +72,7 @@ def main() -> None:
         operators.update(policy.operators)
         if failure is not None:
             counts[failure.kind] += 1
+        if failure is not None and failure.kind != "fair":
             failures.append(reported(seed, failure, asked, arguments.shrink))
         seed += 1
         results = {

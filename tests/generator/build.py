@@ -87,7 +87,9 @@ def source(policy: Policy) -> rw.Source:
         each.name: trying.example(each, policy.seed % 997, policy.rows) for each in policy.inputs
     }
     kept: dict[str, Any] = {}
+    axes = batch_axes(policy)
     for name, (style, start) in memory(policy).items():
+        start = start.repeat_interleave(policy.rows, dim=axes[name])
         if style == "argument":
             kept[name] = start
         elif style == "attribute":
