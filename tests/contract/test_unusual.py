@@ -74,6 +74,19 @@ class KeepsBuffers(nn.Module):
         return features.squeeze(0)
 
 
+class KeepsAndReturns(Net):
+    """One memory in an attribute and one of another width as an argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 4))
+
+    def forward(self, obs: Tensor, total: Tensor) -> Any:
+        total = 0.9 * total + self.last.sum(-1, keepdim=True)
+        self.last = self.net(obs)
+        return self.last + total, total
+
+
 class Lstm(nn.Module):
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -128,6 +141,9 @@ def certified(source: rw.Source, folder: Path) -> rw.Bundle:
         rw.Source(Constant(), example=OBS),
         rw.Source(UnevenLimits(), example=OBS),
         rw.Source(KeepsBuffers(), example=OBS, memory={"h": "h", "c": "c"}),
+        rw.Source(
+            KeepsAndReturns(), example=OBS, memory={"last": "last", "total": torch.zeros(1, 1)}
+        ),
         rw.Source(nn.Identity(), example=OBS),
         rw.Source(nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)), example=OBS),
         rw.Source(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2)).train(), example=OBS),
@@ -135,7 +151,8 @@ def certified(source: rw.Source, folder: Path) -> rw.Bundle:
     ],
     ids=[
         "memory passed through", "memory never read", "unused input", "keyword only",
-        "constant output", "uneven limits", "buffers", "identity", "weight norm", "spectral norm", "array",
+        "constant output", "uneven limits", "buffers", "attribute first",
+        "identity", "weight norm", "spectral norm", "array",
     ],
 )  # fmt: skip
 def test_unusual_policy_is_certified(source: rw.Source, tmp_path: Path) -> None:
