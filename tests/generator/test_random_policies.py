@@ -27,15 +27,22 @@ from tests.generator.shrink import candidates, is_policy, shrunk
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 IN_MAKE_TEST = 12
-ALL = 250
+# Every seed below was run; raise it with the seeds that the runner has been through.
+RUN = 40
 # Seed → what stands in the way, and is known: in Roadworthy, in torch.onnx or in onnxruntime.
-KNOWN: dict[int, str] = {}
+KNOWN: dict[int, str] = {
+    4: "tanhshrink: x - tanh(x) leaves two units of onnxruntime's tanh, 20 roundings of PyTorch",
+    13: "take_along_dim: torch.export fixes the batch where it broadcasts",
+    22: "logsigmoid in float64",
+    23: "a constant of a float64 graph is written in float32",
+    27: "scatter_add: ONNX wants as many updates as indices",
+}
 
 
 def seeds() -> list[object]:
     return [
         pytest.param(seed, marks=() if seed < IN_MAKE_TEST else pytest.mark.slow)
-        for seed in range(ALL)
+        for seed in range(RUN)
     ]
 
 
@@ -57,7 +64,7 @@ def test_a_seed_gives_the_same_policy_always() -> None:
 
 
 def test_policies_are_of_every_kind() -> None:
-    policies = [grammar.generate(seed) for seed in range(ALL)]
+    policies = [grammar.generate(seed) for seed in range(250)]
     used = {name for policy in policies for name in policy.operators}
     assert len(used) > 0.85 * len(OPERATORS)
     assert {port.dtype for policy in policies for port in policy.inputs} >= {
@@ -144,8 +151,9 @@ def test_a_policy_that_is_refused_is_a_failure(monkeypatch: pytest.MonkeyPatch) 
     """A module that draws is no policy: what the runner says of it is a refusal, with its code."""
     draws = replace(OPERATORS["tanh"], lines=("{out} = {0} + torch.rand_like({0})",))
     monkeypatch.setitem(OPERATORS, "tanh", draws)
+    policy = Policy(0, "float32", LARGE.inputs[:1], LARGE.nodes[:2], outputs=("v1",))
     build.shapes.cache_clear()
-    failure = examine(LARGE)
+    failure = examine(policy)
     build.shapes.cache_clear()
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.key) == ("refused", "ExportError RW111")
