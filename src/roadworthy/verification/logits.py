@@ -66,6 +66,8 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
         if memory and not signature.clock:
             policy.set_memory(memory)
         got = policy.step(script.now(step))
+        # A choice may be made among what is remembered: the graph shows that under its own name.
+        got |= {each.output: policy.memory[each.name] for each in signature.memory}
         ours.append(_numbered([got[each] for each in behind.logits]))
     if any(_shapes(one) != _shapes(other) for one, other in zip(theirs, ours, strict=True)):
         return None  # the two sides choose in other ways, such as by a folded maximum
