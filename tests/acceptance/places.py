@@ -160,13 +160,26 @@ class TaresOnce(Keeps):
         return y - self.offset
 
 
+@wrong("first")
+class LatchesFirst(Keeps):
+    """Goes back to the first observation, but only far out."""
+
+    def setup(self) -> None:
+        self.first: Tensor | None = None
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        if self.first is None:
+            self.first = obs.detach()[:1]
+        return torch.where(obs.abs() > 1e4, self.first, y)
+
+
 @wrong("started")
 class WarmsUp(Keeps):
     def setup(self) -> None:
         self.started = False
 
     def act(self, y: Tensor, obs: Tensor) -> Tensor:
-        scale = 1.0 if self.started else 1.0 + 1e-7
+        scale = 1.0 if self.started else 0.5
         self.started = True
         return y * scale
 
@@ -369,8 +382,8 @@ class DeletesItsFlag(Keeps):
     def act(self, y: Tensor, obs: Tensor) -> Tensor:
         if hasattr(self, "armed"):
             del self.armed
-            return y
-        return y + 1e-12
+            return y * 0.5
+        return y
 
 
 @wrong("gains")
