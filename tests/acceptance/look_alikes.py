@@ -306,5 +306,6 @@ class KeepsTheDistribution(Actor):
         self.log_std = nn.Parameter(torch.zeros(3))
 
     def forward(self, obs: Tensor) -> Tensor:
-        self.distribution = torch.distributions.Normal(self.body(obs), self.log_std.exp())
+        mean, std = self.body(obs), self.log_std.exp()
+        self.distribution = torch.distributions.Normal(mean, std, validate_args=False)
         return self.distribution.mean

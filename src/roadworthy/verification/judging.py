@@ -123,7 +123,7 @@ class Judge:
 
 def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
     seen = [each[name] for each in budget.seen if name in each]
-    if original.dtype.kind != "f":
+    if budget.truth[name].dtype.kind != "f":
         gap = np.abs(got.astype(np.float64) - original.astype(np.float64))
         shown = np.any([each == got for each in seen], axis=0) & (gap > 0)
         gap = np.where(shown, 0.0, gap)
