@@ -16,7 +16,6 @@ import sys
 import time
 import types
 from collections.abc import Callable, Generator
-from typing import Any
 
 import numpy as np
 import torch

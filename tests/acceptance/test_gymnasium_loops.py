@@ -71,7 +71,9 @@ def source(world: World, seed: int, gain: float = 1.0) -> rw.Source:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = Actor(world, gain)
-    bounds = rw.ScaleToBounds(low=[-world.reach] * world.actions, high=[world.reach] * world.actions)
+    bounds = rw.ScaleToBounds(
+        low=[-world.reach] * world.actions, high=[world.reach] * world.actions
+    )
     steps: Any = (rw.Tanh(), bounds) if world.reach else rw.Argmax()
     return rw.Source(module, example={"obs": torch.zeros(1, world.observations)}, action=steps)
 

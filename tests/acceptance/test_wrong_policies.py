@@ -97,3 +97,11 @@ def test_the_list_is_long_enough() -> None:
     distinct = {*places.PLACES, *wrong.CAUSES, *world.QUESTIONS, *HIDING}
     assert len(distinct) >= 60
     assert len(distinct) == len({each.__name__ for each in distinct})
+
+
+@pytest.mark.parametrize("kind", [places.InC, places.InAnArray], ids=lambda kind: kind.__name__)
+def test_what_c_code_counts_is_put_back(kind: type[nn.Module]) -> None:
+    source = bare(kind)
+    findings(source)
+    held = source.module.count.value if kind is places.InC else source.module.tally[0]
+    assert held == 0

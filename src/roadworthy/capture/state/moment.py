@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import ctypes
 import io
 import random
 import types
@@ -16,13 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import same
+from roadworthy.capture.snapshot import C_VALUES, same
 from roadworthy.capture.state.reach import ATOMS, OUTSIDE, Reach, Slot, is_plain
 
-_BUFFERS = (
-    bytearray, memoryview, array.array, ctypes._SimpleCData, ctypes.Array, ctypes.Structure,
-    ctypes.Union,
-)  # fmt: skip
+_BUFFERS = (bytearray, memoryview, array.array, *C_VALUES)
 # Tokens that tell what a value is, whichever object it is.
 _VALUES = ("atom", "array", "tensor")
 # Types of C code that tell where they are by `repr` or `__reduce__`: counters, iterators, views.
@@ -57,7 +53,9 @@ class Token:
             return True
         if self.kind == "atom":
             return self.identity is other.identity and bool(self.inside == other.inside)
-        one, two = (each.inside if each.kind == "array" else each.inside[1] for each in (self, other))
+        one, two = (
+            each.inside if each.kind == "array" else each.inside[1] for each in (self, other)
+        )
         return same(one, two)
 
 
@@ -87,6 +85,12 @@ class Moment:
             for name, token in self.tokens.items()
             if name in other.tokens and not token.alike(other.tokens[name])
         ]
+
+    def beside(self, slots: Iterable[Slot], written: Iterable[Slot]) -> list[Slot]:
+        """The slots that are neither among the written ones nor inside of one, each once."""
+        known = {each.name: each for each in written}
+        named = {each.name: each for each in slots if each.name not in known}
+        return [each for each in named.values() if not _inside_written(each, known, self.reach)]
 
 
 def moment(roots: Callable[[], Iterable[Slot]], names: frozenset[str]) -> Moment:
