@@ -133,8 +133,7 @@ def kept(value: Any) -> list[Callable[[], None]]:
         items = list(value)
         return [lambda: _refill(value, items)]
     if isinstance(value, (bytearray, array.array)):
-        content = value[:]
-        return [lambda: value.__setitem__(slice(None), content)]
+        return [_keep_sequence(value, value[:])]
     if isinstance(value, C_VALUES):
         held = bytes(value)
         return [lambda: _refill_c(value, held)]
@@ -158,6 +157,13 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(getattr(value, "__dict__", None), dict):
         parts.append(_keep_mapping(vars(value)))
     return parts
+
+
+def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:
+    def restore() -> None:
+        value[:] = items
+
+    return restore
 
 
 def _refill_c(value: Any, held: bytes) -> None:
