@@ -27,8 +27,8 @@ TRIMMED = 0.3
 class Budget:
     """What came out at some states, and how far rounding goes there: name → (states, …).
 
-    `truth` is the exact value in float64 (whole numbers as they are), `rounding` how far PyTorch
-    is from it, `seen` what PyTorch gave: for the states themselves, and for each twin of them.
+    `truth` is the exact value in float64 (choices as they are), `rounding` how far PyTorch is
+    from it, `seen` what PyTorch gave: for the states themselves, and for each twin of them.
     """
 
     truth: Arrays
@@ -51,7 +51,7 @@ class Budget:
         for name, value in original.items():
             if name not in self.truth:
                 continue
-            if value.dtype.kind == "f":
+            if self.truth[name].dtype.kind == "f":
                 truth[name] = value.astype(np.float64)
             measured = self.rounding[name]
             rounding[name] = np.broadcast_to(measured.max(axis=0), value.shape).copy()
@@ -108,7 +108,11 @@ def measure(
     exact = _exact(yardstick, layout, states)
     twins = [layout.run(yardstick.rounded, each) for each in twins_of(layout, states, rng, ulps=1)]
     truth = rounded if exact is None else exact
-    whole = [name for name, value in rounded.items() if value.dtype.kind != "f"]
+    whole = [
+        name
+        for name, value in rounded.items()
+        if value.dtype.kind != "f" and name not in yardstick.quantities
+    ]
     choices = () if exact is None else ({name: exact[name] for name in whole},)
     return Budget(
         truth={
@@ -152,7 +156,8 @@ def _rounding(rounded: Array, truth: Array, twins: Sequence[Array]) -> Array:
         with np.errstate(over="ignore"):  # an exponential in float64 goes further than its square
             moves = finite.std(axis=0)
         own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * moves, among))
-    return np.asarray(np.maximum(own, among) + ulp(truth, rounded.dtype))
+    unit = ulp(truth, rounded.dtype) if rounded.dtype.kind == "f" else 0.0
+    return np.asarray(np.maximum(own, among) + unit)
 
 
 def _apart(one: Array, other: Array) -> Array:
