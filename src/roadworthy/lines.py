@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import linecache
 import re
 import sysconfig
 import traceback
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 _OWN = Path(__file__).resolve().parent
@@ -31,6 +32,14 @@ def user_line(error: BaseException) -> str:
 def current_line() -> str:
     """The line of the author's that is running now."""
     return _deepest(traceback.extract_stack())
+
+
+def frame_line(frame: FrameType) -> str:
+    """The line that a frame is at."""
+    place = Path(frame.f_code.co_filename)
+    return (
+        f"{place.name}:{frame.f_lineno} ({linecache.getline(str(place), frame.f_lineno).strip()})"
+    )
 
 
 def quoted_line(text: str) -> str:

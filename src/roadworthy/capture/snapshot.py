@@ -71,7 +71,7 @@ def values(root: object) -> dict[str, Value]:
 def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
     """The paths whose value is not what it was."""
     paths = dict.fromkeys([*before, *after])
-    return [path for path in paths if not _same(before.get(path), after.get(path))]
+    return [path for path in paths if not same(before.get(path), after.get(path))]
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def preserved(*roots: object) -> Iterator[None]:
     undo: list[Callable[[], None]] = [_keep_random_state()]
     for root in roots:
         for _, value in walk(root):
-            undo += _keep(value)
+            undo += kept(value)
     try:
         yield
     finally:
@@ -112,10 +112,12 @@ def _slots(value: object) -> list[str]:
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         names += [slots] if isinstance(slots, str) else slots
-    return [name for name in names if hasattr(value, name)]
+    hidden = ("__dict__", "__weakref__")  # kept by Python itself
+    return [name for name in names if name not in hidden and hasattr(value, name)]
 
 
-def _keep(value: Any) -> list[Callable[[], None]]:
+def kept(value: Any) -> list[Callable[[], None]]:
+    """What puts the inside of `value` back as it is now."""
     if isinstance(value, torch.Tensor):
         return [_keep_tensor(value)]
     if isinstance(value, np.ndarray):
@@ -142,10 +144,10 @@ def _keep(value: Any) -> list[Callable[[], None]]:
         return [lambda: _refill_set(value, members)]
     if isinstance(value, _NEVER_ENTERED):
         return []
-    kept = [_keep_slot(value, name) for name in _slots(value)]
+    parts = [_keep_slot(value, name) for name in _slots(value)]
     if isinstance(getattr(value, "__dict__", None), dict):
-        kept.append(_keep_mapping(vars(value)))
-    return kept
+        parts.append(_keep_mapping(vars(value)))
+    return parts
 
 
 def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
@@ -155,7 +157,7 @@ def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
     def restore() -> None:
         if tensor.device != alias.device or tensor.data_ptr() != alias.data_ptr():
             tensor.data = alias
-        if not _same(alias, copy):
+        if not same(alias, copy):
             alias.copy_(copy)
 
     return restore
@@ -210,7 +212,7 @@ def _keep_random_state() -> Callable[[], None]:
     return restore
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
