@@ -12,6 +12,7 @@ from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
+from roadworthy.environment.running import running
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 
@@ -52,8 +53,8 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
     with preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
         env.prepare_export()
-        moved = movement(source)
         halves = captured_halves(source)
+        moved = movement(source, running(source).codes)
         found, handed_over = hidden(source, {n: half.reads for n, half in halves.items()}, moved)
         known = [each.place for each in found if each.place] + handed_over
         found += _outputs(source, {place.path for place in known})

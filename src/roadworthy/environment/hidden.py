@@ -7,20 +7,24 @@ otherwise is an input, what never changes, or changes nothing, is a constant ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.state.standins import Ledger, stand_in
+from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.movement import Movement, advanced, unreachable_moves
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
+from roadworthy.environment.running import halves
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
@@ -30,6 +34,8 @@ from roadworthy.spec.tolerance import INFLUENCE
 MOMENTS = (0, 5, 17)
 # No fraction of a period: a sine of the nudged value must not come out the same.
 NUDGE = 0.6180339887
+# Beyond the limits that code compares with, in both directions.
+FAR = 1e6
 
 Kind = Literal["Input", "Memory", "Output"]
 
@@ -90,20 +96,25 @@ class Hidden:
 
 
 def hidden(
-    source: EnvironmentSource, reads: Mapping[str, list[Read]], moved: Movement
+    source: EnvironmentSource,
+    reads: Mapping[str, list[Read]],
+    moved: Movement,
+    constants: Sequence[float] = (),
 ) -> tuple[list[Hidden], list[Place]]:
     """Every hidden input, and the places that process_actions hands over to apply_actions.
 
     `reads` are those of the two halves of a policy step, by name. What the first half writes and
-    only the second reads needs no registration: it can be nothing but memory.
+    only the second reads needs no registration: it can be nothing but memory. `constants` are the
+    numbers in the graphs: other values that are worth trying.
     """
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     for steps in MOMENTS:
         with advanced(source, steps):
+            done = {*found, *handed_over}
             for each in (
-                *_tensors(source, reads, moved, {*found, *handed_over}),
-                *_numbers(source, moved),
+                *_tensors(source, reads, moved, done, constants),
+                *_numbers(source, moved, done),
             ):
                 if each.handed_over and each.place is not None:
                     handed_over[each.place.path] = each.place
@@ -113,7 +124,11 @@ def hidden(
 
 
 def _tensors(
-    source: EnvironmentSource, reads: Mapping[str, list[Read]], moved: Movement, done: set[str]
+    source: EnvironmentSource,
+    reads: Mapping[str, list[Read]],
+    moved: Movement,
+    done: set[str],
+    constants: Sequence[float],
 ) -> Iterator[Hidden]:
     _, known = moved.places
     ports = {id(read()) for read in source.ports.values()}
@@ -121,70 +136,78 @@ def _tensors(
         for read in seen:
             place = known.get(id(read.tensor))
             if place is None:
-                if read.where not in done and _unreachable_matters(source, half, read):
+                if read.where not in done and _unreachable_matters(source, half, read, moved):
                     yield Hidden(None, "Input", read.where)
                 continue
             if place.path in done or not moved.moves(place.path, read.rest):
                 continue
             tensor = place.get(source.roots)
-            if id(tensor) in ports or not _tensor_matters(source, half, tensor, read.rest):
+            if id(tensor) in ports:
+                continue
+            if not tensor_matters(source, half, tensor, read.rest, constants):
                 continue
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
             yield Hidden(place, kind, read.where, handed_over=passed_on)
 
 
-def _unreachable_matters(source: EnvironmentSource, half: str, read: Read) -> bool:
+def _unreachable_matters(source: EnvironmentSource, half: str, read: Read, moved: Movement) -> bool:
     if isinstance(read.tensor, torch.nn.Parameter):
         return False
-    return unreachable_moves(source, read.tensor) and _tensor_matters(
+    return unreachable_moves(source, read.tensor, moved.horizon.steps) and tensor_matters(
         source, half, read.tensor, read.rest
     )
 
 
-def _numbers(source: EnvironmentSource, moved: Movement) -> Iterator[Hidden]:
+def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iterator[Hidden]:
+    """Numbers that move and that the captured step looks at, whatever comes of it just now."""
     known, _ = moved.places
     registered = {r.place.path for r in source.ports.values() if isinstance(r, Number)}
-    for path in sorted(moved.all - registered):
-        value = moved.before.get(path)
-        if not isinstance(value, (bool, int, float, np.generic)) or path not in known:
-            continue
-        others = [*moved.seen.get(path, ()), *_others(value)]
-        halves = ("step", "substep")
-        if any(_number_matters(source, h, known[path], each) for h in halves for each in others):
-            kind: Kind = "Memory" if path in moved.by_step else "Input"
-            yield Hidden(known[path], kind, "", number=True)
+    places = [
+        known[path]
+        for path in sorted(moved.all - registered - done)
+        if path in known and isinstance(moved.before.get(path), (bool, int, float, np.generic))
+    ]
+    # Most numbers are nobody's business: all at once first, one by one only if some are.
+    if places and _number_used(source, places) is not None:
+        for place in places:
+            line = _number_used(source, [place])
+            if line is not None:
+                kind: Kind = "Memory" if place.path in moved.by_step else "Input"
+                yield Hidden(place, kind, "", number=True)
 
 
-def _number_matters(source: EnvironmentSource, half: str, place: Place, value: Any) -> bool:
-    """Whether the results of one half of the step depend on the number at a place."""
-    plain = outcome(source, half)
+def _number_used(source: EnvironmentSource, places: Sequence[Place]) -> str | None:
+    """The line at which a half of the step uses one of the numbers; None where none does."""
+    ledger, call = Ledger(), halves(source)
     with preserved(*source.roots.values()):
-        try:
-            place.put(source.roots, value)
-        except TypeError:  # inside a tuple: what changes is the tuple, and it is not read
-            return False
-        try:
-            return not same(plain, outcome(source, half))
-        except Exception:  # another value breaks the environment: it certainly matters
-            return True
+        for place in places:
+            with suppress(TypeError, AttributeError, LookupError):  # in a tuple, read-only, gone
+                place.put(source.roots, stand_in(place.get(source.roots), ledger))
+        return use_of(call, ledger, [], None)
 
 
-def _tensor_matters(
-    source: EnvironmentSource, half: str, tensor: torch.Tensor, rest: Array | None
+def tensor_matters(
+    source: EnvironmentSource,
+    half: str,
+    tensor: torch.Tensor,
+    rest: Array | None,
+    constants: Sequence[float] = (),
 ) -> bool:
     """Whether the results depend on the tensor, or on those of its elements that are no port."""
     plain = outcome(source, half)
-    with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-        nudged = _nudged(tensor)
-        if rest is not None and rest.shape == tuple(tensor.shape):
-            nudged = torch.where(torch.from_numpy(rest), nudged, tensor)
-        # In place, so that every view of it sees the other values too.
-        tensor.copy_(nudged)
-        try:
-            return not same(plain, outcome(source, half))
-        except Exception:  # another value breaks the environment: it certainly matters
-            return True
+    for other in _others(tensor, constants):
+        with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
+            if rest is not None and rest.shape == tuple(tensor.shape):
+                other = torch.where(torch.from_numpy(rest), other, tensor)
+            # In place, so that every view of it sees the other values too.
+            tensor.copy_(other)
+            try:
+                if not same(plain, outcome(source, half)):
+                    return True
+            except Exception:  # another value breaks the environment: it certainly matters
+                return True
+    return False
 
 
 def outcome(source: EnvironmentSource, half: str) -> list[torch.Tensor]:
@@ -199,17 +222,19 @@ def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _nudged(tensor: torch.Tensor) -> torch.Tensor:
+def _others(tensor: torch.Tensor, constants: Sequence[float]) -> Iterator[torch.Tensor]:
+    """Other values: a little further, very far, and on both sides of the graph's constants."""
     if tensor.dtype == torch.bool:
-        return ~tensor
+        yield ~tensor
+        yield torch.zeros_like(tensor)
+        yield torch.ones_like(tensor)
+        return
     if not tensor.is_floating_point():
-        return torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
-    return tensor + NUDGE
-
-
-def _others(value: Any) -> list[Any]:
-    if isinstance(value, (bool, np.bool_)):
-        return [type(value)(not value)]
-    if isinstance(value, (int, np.integer)):
-        return [type(value)(value + 1), type(value)(value + 2), type(value)(value + 3)]
-    return [type(value)(value + NUDGE)]
+        yield torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
+    else:
+        yield tensor + NUDGE
+    wild = [FAR, -FAR, *(each + shift for each in constants for shift in (0.0, 1.0, -1.0))]
+    limit = 2.0**62 if tensor.is_floating_point() else float(torch.iinfo(tensor.dtype).max)
+    for each in wild:
+        if abs(each) <= limit and (each >= 0 or tensor.dtype != torch.uint8):
+            yield torch.full_like(tensor, each)
