@@ -118,7 +118,7 @@ def _complete(
 ) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
     """The source with what process_actions hands over; hidden inputs are refused."""
     reads = {name: half.reads for name, half in halves.items()}
-    found, handed_over = hidden(source, reads, moved, constants(halves))
+    found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step)
     findings = [*(each.finding(source) for each in found), *ran.findings]
     findings += unseen(source, moved)
     if findings:

@@ -7,10 +7,11 @@ otherwise is an input, what never changes, or changes nothing, is a constant ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from types import CodeType
 from typing import Literal
 
 import numpy as np
@@ -49,6 +50,8 @@ class Hidden:
     where: str
     number: bool = False
     handed_over: bool = False
+    # The line that would write it, where no step that was watched came to it.
+    unreached: str = ""
 
     def finding(self, source: EnvironmentSource) -> Finding:
         cause = "changes between steps" if self.kind == "Input" else "is written by the step"
@@ -60,7 +63,12 @@ class Hidden:
                 hint=f"keep it in an attribute of the environment and register that as {self.kind}",
             )
         shown = self.place.public(source.roots)
-        if self.number:
+        if self.unreached:
+            what = (
+                f"is read, and {self.unreached} would write it, though no step that was watched "
+                "came there: it would be frozen"
+            )
+        elif self.number:
             what = (
                 "is a Python number that changes, and the outputs depend on it: it would be frozen"
             )
@@ -100,6 +108,7 @@ def hidden(
     reads: Mapping[str, list[Read]],
     moved: Movement,
     constants: Sequence[float] = (),
+    codes_of_step: Collection[CodeType] = (),
 ) -> tuple[list[Hidden], list[Place]]:
     """Every hidden input, and the places that process_actions hands over to apply_actions.
 
@@ -120,6 +129,9 @@ def hidden(
                     handed_over[each.place.path] = each.place
                 else:
                     found.setdefault(each.place.path if each.place else each.where, each)
+    for each in _unreached(source, reads, moved, codes_of_step):
+        if each.place is not None:
+            found.setdefault(each.place.path, each)
     return list(found.values()), list(handed_over.values())
 
 
@@ -185,6 +197,36 @@ def _number_used(source: EnvironmentSource, places: Sequence[Place]) -> str | No
             with suppress(TypeError, AttributeError, LookupError):  # in a tuple, read-only, gone
                 place.put(source.roots, stand_in(place.get(source.roots), ledger))
         return use_of(call, ledger, [], None)
+
+
+def _unreached(
+    source: EnvironmentSource,
+    reads: Mapping[str, list[Read]],
+    moved: Movement,
+    codes_of_step: Collection[CodeType],
+) -> Iterator[Hidden]:
+    """What never moved, is read, and would be written by a line that no step came to."""
+    by_path, by_id = moved.places
+    ports = {id(read()) for read in source.ports.values()}
+    taken = {r.place.path for r in source.ports.values() if isinstance(r, Number)} | moved.all
+    read_at = {id(r.tensor): (half, r) for half, seen in reads.items() for r in seen}
+    for line in moved.unreached:
+        kind: Kind = "Memory" if line.code in codes_of_step else "Input"
+        for path, place in by_path.items():
+            if path.rpartition(".")[2] != line.attribute or path in taken:
+                continue
+            value = moved.before.get(path)
+            if isinstance(value, (bool, int, float, np.generic)):
+                if _number_used(source, [place]) is not None:
+                    yield Hidden(place, kind, "", number=True, unreached=line.line)
+            elif isinstance(value, torch.Tensor):
+                held = place.get(source.roots)
+                half, read = read_at.get(id(held), ("", None))
+                known = by_id.get(id(held))
+                if read is None or known is None or known.path != path or id(held) in ports:
+                    continue
+                if tensor_matters(source, half, held, read.rest):
+                    yield Hidden(place, kind, read.where, unreached=line.line)
 
 
 def tensor_matters(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from roadworthy.capture.snapshot import walk
 from roadworthy.capture.state.reach import names_in
 from roadworthy.environment.source import EnvironmentSource
+from roadworthy.lines import is_authors_class
 
 LEAST_STEPS = 32
 # A command every 500 steps is common, an episode of 1,000 as well.
@@ -56,9 +57,13 @@ def _compared(source: EnvironmentSource, codes: Iterable[types.CodeType]) -> Ite
     for code in comparing:
         said |= names_in(code)
         yield from (n for each in code.co_consts for n in _whole(each))
+    kinds: set[type] = set()
     for path, value in walk(source.env):
         if path.rpartition(".")[2] in said:
             yield from _whole(value)
+        kinds |= set(type(value).__mro__)
+    for kind in filter(is_authors_class, kinds):
+        yield from (n for name in said & vars(kind).keys() for n in _whole(vars(kind)[name]))
 
 
 def _compares(code: types.CodeType) -> bool:

@@ -16,6 +16,7 @@ from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource, Tensors
 from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.environment.unreached import Lines, Unreached, lines_noted, unreached
 from roadworthy.spec.port import Array
 
 # Walking through a whole simulator takes long: then only at some of the steps.
@@ -33,6 +34,7 @@ class Movement:
                   nothing but a reset writes them otherwise
     resets        whether a reset was seen that changed something registered
     followed      whether step() showed its ticks
+    unreached     lines that never ran and would write an attribute
     """
 
     by_step: frozenset[str]
@@ -47,6 +49,7 @@ class Movement:
     inputs_written: dict[str, torch.Tensor]
     resets: bool
     followed: bool
+    unreached: tuple[Unreached, ...]
 
     @property
     def all(self) -> frozenset[str]:
@@ -89,6 +92,7 @@ class _Search:
         self.written_by_world: set[str] = set()
         self.followed = True
         self.resets = False
+        self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
 
     def movement(self) -> Movement:
@@ -102,8 +106,9 @@ class _Search:
             for step in range(1, self.horizon.steps + 1):
                 stamps = _stamps(source.roots) if step in moments else {}
                 brackets.clear()
-                _, actions = live.decide()
-                _, _, was_reset = live.step(actions)
+                with lines_noted(self.lines):
+                    _, actions = live.decide()
+                    _, _, was_reset = live.step(actions)
                 self.written_by_world |= set() if was_reset else brackets
                 self.followed = self.followed and (live.counted or was_reset)
                 self._note_inputs(began)
@@ -113,7 +118,8 @@ class _Search:
                     self._halves()
                     self.latches |= set() if was_reset else _flags_written(source.roots, stamps)
                 self.resets = self.resets or was_reset or (step in moments and self._resets())
-            live.restart()
+            with lines_noted(self.lines):
+                live.restart()
             self._look(self.by_world)
         return Movement(
             by_step=frozenset(self.by_step),
@@ -131,6 +137,7 @@ class _Search:
             },
             resets=self.resets,
             followed=self.followed,
+            unreached=tuple(unreached(source.env, self.lines)),
         )
 
     def _halves(self) -> None:

@@ -19,6 +19,7 @@ from roadworthy.environment.source import (
     EnvironmentSource,
     results,
 )
+from roadworthy.environment.ticks import eager, version
 from roadworthy.errors import Finding, UsageError
 
 CONTRACT_DTYPES = (torch.float32, torch.int32, torch.bool)
@@ -154,12 +155,15 @@ def _unwritten(source: EnvironmentSource) -> Iterator[Finding]:
             source.env.process_actions((actions + shift).to(actions.dtype))
             source.env.apply_actions()
             outcomes.append({name: read().clone() for name, read in source.outputs.items()})
-    with preserved(*source.roots.values()), torch.inference_mode():
+    with preserved(*source.roots.values()), eager(source):
         before = {name: read() for name, read in source.outputs.items()}
-        kept = {name: value.clone() for name, value in before.items()}
+        kept = {name: (version(value), value.clone()) for name, value in before.items()}
         source.step()
+        # What is written with the value that it had is written: a long delay begins with zeros.
         touched = {
-            name: read() is not before[name] or not torch.equal(read(), kept[name])
+            name: read() is not before[name]
+            or version(read()) != kept[name][0]
+            or not torch.equal(read(), kept[name][1])
             for name, read in source.outputs.items()
         }
     for name in source.outputs:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import random
 import types
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.entered import Entered, Question
 from roadworthy.capture.state.keeping import Keeper
 from roadworthy.capture.state.moment import moment
-from roadworthy.capture.state.reach import Slot, function_roots, names_in, root
+from roadworthy.capture.state.reach import (
+    ATOMS,
+    Slot,
+    function_roots,
+    is_plain,
+    names_in,
+    root,
+)
 from roadworthy.capture.state.standins import Ledger
 from roadworthy.capture.state.watch import GENERATORS, Call, put_stand_in, use_of, watched
 from roadworthy.environment.source import EnvironmentSource, results
@@ -21,14 +31,24 @@ from roadworthy.errors import Finding
 
 # A counter moves at every step; what moves later, the long run sees.
 WATCHED_STEPS = 3
-_CONTAINERS = (list, dict, set)
+_CONTAINERS = (list, dict, set, deque)
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
+_DRAWS = "the environment draws random numbers here, and a file must not"
+_NO_DRAWS = (
+    "switch the noise off for the export, or let step() draw it into a tensor and register that "
+    "as an Input"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Running:
-    """The code that ran, what it asked the world, and the state that no attribute leads to."""
+    """The code that ran, and of it what the captured step ran.
+
+    findings  what it asked the world, and the state that no attribute leads to
+    """
 
     codes: frozenset[types.CodeType]
+    codes_of_step: frozenset[types.CodeType]
     findings: tuple[Finding, ...]
 
 
@@ -67,6 +87,7 @@ def running(source: EnvironmentSource) -> Running:
     try:
         with entered.watching():
             call(0)
+            codes_of_step = frozenset(entered.codes)
             _live(source, 1)
         before = moment(everything, entered.names)
         with entered.watching():
@@ -89,7 +110,7 @@ def running(source: EnvironmentSource) -> Running:
     asked = watched(call, roots, lambda name: True).questions
     # TorchScript asks PyTorch whether it is captured, wherever it is called.
     found += [_question(each) for each in asked if not each.name.startswith("torch.")]
-    return Running(frozenset(entered.codes), tuple(dict.fromkeys(found)))
+    return Running(frozenset(entered.codes), codes_of_step, tuple(dict.fromkeys(found)))
 
 
 def _live(source: EnvironmentSource, steps: int) -> None:
@@ -102,22 +123,26 @@ def _live(source: EnvironmentSource, steps: int) -> None:
 def _is_elsewhere(slot: Slot) -> bool:
     """Whether a slot is no attribute of the environment or the actor: those are found otherwise.
 
-    What grows is looked at here wherever it is: its length has no place of its own.
+    What grows is looked at here wherever it is, for its length has no place of its own; and so is
+    what C code keeps: generators, iterators.
     """
-    inside = slot.name.partition(".")[0].partition("[")[0] in ("env", "actor")
-    if isinstance(slot.value, torch.Tensor):
+    value = slot.value
+    if isinstance(value, (torch.Tensor, np.ndarray)):
         return False
-    grows = isinstance(slot.value, _CONTAINERS) and not any(
-        isinstance(each, torch.Tensor)
-        for each in (slot.value.values() if isinstance(slot.value, dict) else slot.value)
-    )
-    return grows or not inside
+    if isinstance(value, _CONTAINERS):
+        items = value.values() if isinstance(value, dict) else value
+        return not any(isinstance(each, torch.Tensor) for each in items)
+    inside = slot.name.partition(".")[0].partition("[")[0] in ("env", "actor")
+    return not inside or not (isinstance(value, ATOMS) or is_plain(value))
 
 
 def _state(slot: Slot, line: str) -> Finding:
+    where = f"{slot.name} at {line}" if line else slot.name
+    if isinstance(slot.value, _GENERATORS):
+        return Finding(code="RW123", where=where, what=_DRAWS, hint=_NO_DRAWS)
     return Finding(
         code="RW121",
-        where=f"{slot.name} at {line}" if line else slot.name,
+        where=where,
         what="changes while the environment runs, and the captured step reads it: it would be "
         "frozen",
         hint="keep it in a tensor attribute of the environment, and register that as Memory where "
@@ -130,10 +155,8 @@ def _question(question: Question) -> Finding:
         return Finding(
             code="RW123",
             where=question.line or question.name,
-            what=f"the environment draws random numbers from {question.name} here, and a file "
-            "must not",
-            hint="switch the noise off for the export, or keep it in a tensor that step() draws "
-            "and register that as an Input",
+            what=_DRAWS,
+            hint=_NO_DRAWS,
         )
     return Finding(
         code="RW124",

@@ -244,18 +244,19 @@ def observing_writes(source: EnvironmentSource) -> bool:
     """Whether compute_observations writes a registered memory, as a history inside of it does."""
     reads = list(source.memory.values())
     with preserved(*source.roots.values()), eager(source):
-        before = [(each, _version(each), each.clone()) for each in (read() for read in reads)]
+        before = [(each, version(each), each.clone()) for each in (read() for read in reads)]
         source.env.compute_observations()
         return any(
             not torch.equal(now, value)
-            or (not isinstance(read, Number) and (now is not was or _version(now) != version))
-            for read, now, (was, version, value) in zip(
+            or (not isinstance(read, Number) and (now is not was or version(now) != was_version))
+            for read, now, (was, was_version, value) in zip(
                 reads, [read() for read in reads], before, strict=True
             )
         )
 
 
-def _version(tensor: torch.Tensor) -> int | None:
+def version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was written in place; None where that is not counted."""
     return None if tensor.is_inference() else tensor._version
 
 
