@@ -494,8 +494,8 @@ WRONG: dict[type[Sound], tuple[str, str]] = {
     RandomNumpy: ("RW123", "moving.py"),
     OwnGenerator: ("RW123", "env.rng"),
     FileAsked: ("RW124", "moving.py"),
-    SilentReset: ("RW301", "free run"),
-    SilentResetSoon: ("RW301", "free run"),
+    SilentReset: ("RW300", "free run"),
+    SilentResetSoon: ("RW300", "free run"),
     ReplacedSource: ("RW121", "data_source.bar"),
     ReplacedOnce: ("RW121", "data_source.bar"),
 }

@@ -78,5 +78,5 @@ def test_the_certificate_says_what_was_not_followed_and_not_reached(tmp_path: Pa
     export_environment(env, feedforward(env), tmp_path / "bundle")
     said = json.loads((tmp_path / "bundle" / "certificate.json").read_text())
     (check,) = [each for each in said["checks"] if each["name"] == "free run"]
-    assert "step() does not call apply_actions" in check["claim"]
+    assert "step() does not show its ticks" in check["claim"]
     assert "not reached: what happens after 50000 steps" in check["claim"]

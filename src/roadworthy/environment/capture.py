@@ -85,7 +85,7 @@ def capture_environment(
         ran = running(source)
         halves = captured_halves(source)
         _refuse_randomness(halves)
-        moved = movement(source, ran.codes)
+        moved = movement(source, ran.codes, {name: half.reads for name, half in halves.items()})
         source, halves = _complete(source, halves, moved, ran)
         initial = _initial(source)
         alone = contract or source.rows == 1 or _shared_by_rows(source, initial)

@@ -38,7 +38,7 @@ def free_run(policy: Policy, source: EnvironmentSource, horizon: Horizon) -> Che
     _blame_start(comparison, starts)
     claim = f"the artifact gives what the running environment gives, for {steps} policy steps"
     if not followed:
-        claim += "; step() does not call apply_actions, so its ticks are those of a standing world"
+        claim += "; step() does not show its ticks, so they are those of a world that stands still"
     facts: dict[str, Any] = {"ticks followed": followed}
     if horizon.beyond:
         claim += f"; not reached: what happens after {', '.join(map(str, horizon.beyond))} steps"

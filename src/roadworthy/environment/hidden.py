@@ -7,6 +7,7 @@ otherwise is an input, what never changes, or changes nothing, is a constant ind
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, advanced, unreachable_moves
+from roadworthy.environment.movement import Movement, advanced
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
 from roadworthy.environment.running import halves
@@ -78,7 +79,21 @@ class Hidden:
             code="RW121",
             where=f"{shown} at {self.where}" if self.where else shown,
             what=what,
-            hint=self.line(source),
+            hint=self._queue(source) or self.line(source),
+        )
+
+    def _queue(self, source: EnvironmentSource) -> str:
+        """What to do where the place is one of a deque: the others move with it."""
+        assert self.place is not None
+        holder = Place(self.place.path, self.place.keys[:-1])
+        if not isinstance(holder.get(source.roots), deque):
+            return ""
+        shown = holder.public(source.roots)
+        name = shown.rpartition(".")[2]
+        return (
+            f"keep all of {shown} in one tensor, (envs, length, …), shift it with torch.cat, and "
+            f"register that: env.context_manager().add_component({self.kind}(name={name!r}, "
+            f"get_from_env_cb=lambda: {shown}))"
         )
 
     @property
@@ -148,7 +163,11 @@ def _tensors(
         for read in seen:
             place = known.get(id(read.tensor))
             if place is None:
-                if read.where not in done and _unreachable_matters(source, half, read, moved):
+                if (
+                    read.where not in done
+                    and id(read.tensor) in moved.loose
+                    and tensor_matters(source, half, read.tensor, read.rest)
+                ):
                     yield Hidden(None, "Input", read.where)
                 continue
             if place.path in done or not moved.moves(place.path, read.rest):
@@ -161,14 +180,6 @@ def _tensors(
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
             yield Hidden(place, kind, read.where, handed_over=passed_on)
-
-
-def _unreachable_matters(source: EnvironmentSource, half: str, read: Read, moved: Movement) -> bool:
-    if isinstance(read.tensor, torch.nn.Parameter):
-        return False
-    return unreachable_moves(source, read.tensor, moved.horizon.steps) and tensor_matters(
-        source, half, read.tensor, read.rest
-    )
 
 
 def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iterator[Hidden]:

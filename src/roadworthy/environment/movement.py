@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import Value, is_number, preserved, same, values, walk
+from roadworthy.capture.substitution import Read
 from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource, Tensors
@@ -33,7 +34,7 @@ class Movement:
     inputs_written  Inputs that the captured step changes, and which of their elements, where
                   nothing but a reset writes them otherwise
     resets        whether a reset was seen that changed something registered
-    followed      whether step() showed its ticks
+    loose         ids of tensors that moved and that no attribute leads to
     unreached     lines that never ran and would write an attribute
     """
 
@@ -48,7 +49,7 @@ class Movement:
     inputs_moved: frozenset[str]
     inputs_written: dict[str, torch.Tensor]
     resets: bool
-    followed: bool
+    loose: frozenset[int]
     unreached: tuple[Unreached, ...]
 
     @property
@@ -68,20 +69,33 @@ class Movement:
 _NOWHERE = torch.zeros(0, dtype=torch.bool)
 
 
-def movement(source: EnvironmentSource, codes: frozenset[types.CodeType]) -> Movement:
+def movement(
+    source: EnvironmentSource, codes: frozenset[types.CodeType], reads: Mapping[str, list[Read]]
+) -> Movement:
     """What changes when the captured step runs, and what changes when the environment lives.
 
-    `codes` are those that run when it does: they say how long it must be watched.
+    `codes` are those that run when it does: they say how long it must be watched. Of what the
+    halves read, what no attribute leads to is watched as well.
     """
-    return _Search(source, horizon(source, codes)).movement()
+    read = [each.tensor for half in reads.values() for each in half]
+    return _Search(source, horizon(source, codes), read).movement()
 
 
 class _Search:
     """One long life of the environment, and what each moment of it showed."""
 
-    def __init__(self, source: EnvironmentSource, watched: Horizon) -> None:
+    def __init__(
+        self, source: EnvironmentSource, watched: Horizon, read: Sequence[torch.Tensor]
+    ) -> None:
         self.source, self.horizon = source, watched
         self.places = find(source.roots)
+        self.loose = [
+            each
+            for each in read
+            if id(each) not in self.places[1] and not isinstance(each, torch.nn.Parameter)
+        ]
+        self.loose_before = [each.detach().clone() for each in self.loose]
+        self.loose_moved: set[int] = set()
         self.before = values(source.roots)
         self.differing: dict[str, torch.Tensor | None] = {}
         self.by_step: set[str] = set()
@@ -90,7 +104,6 @@ class _Search:
         self.inputs_moved: set[str] = set()
         self.inputs_written: dict[str, torch.Tensor] = {}
         self.written_by_world: set[str] = set()
-        self.followed = True
         self.resets = False
         self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
@@ -99,7 +112,8 @@ class _Search:
         source = self.source
         moments = set(self.horizon.moments())
         always = len(self.places[0]) <= MOST_WALKED
-        with preserved(*source.roots.values()), eager(source), watch_ticks(source) as live:
+        roots = (*source.roots.values(), self.loose)
+        with preserved(*roots), eager(source), watch_ticks(source) as live:
             self._halves()
             brackets = live.between_calls()
             began = {name: read().clone() for name, read in source.inputs.items()}
@@ -110,13 +124,12 @@ class _Search:
                     _, actions = live.decide()
                     _, _, was_reset = live.step(actions)
                 self.written_by_world |= set() if was_reset else brackets
-                self.followed = self.followed and (live.counted or was_reset)
                 self._note_inputs(began)
                 if always or step in moments:
                     self._look(self.by_world)
                 if step in moments:
-                    self._halves()
                     self.latches |= set() if was_reset else _flags_written(source.roots, stamps)
+                    self._halves()
                 self.resets = self.resets or was_reset or (step in moments and self._resets())
             with lines_noted(self.lines):
                 live.restart()
@@ -136,7 +149,7 @@ class _Search:
                 if name not in self.written_by_world
             },
             resets=self.resets,
-            followed=self.followed,
+            loose=frozenset(self.loose_moved),
             unreached=tuple(unreached(source.env, self.lines)),
         )
 
@@ -147,7 +160,7 @@ class _Search:
         time in the air, a queue of zeros.
         """
         source = self.source
-        with preserved(*source.roots.values()):
+        with preserved(*source.roots.values(), self.loose):
             stamps = _stamps(source.roots)
             given = {name: read().clone() for name, read in source.inputs.items()}
             source.step()
@@ -166,6 +179,9 @@ class _Search:
 
     def _look(self, moved: set[str]) -> None:
         """Notes in `moved` whatever has another value than at the beginning."""
+        for tensor, was in zip(self.loose, self.loose_before, strict=True):
+            if id(tensor) not in self.loose_moved and not same(tensor, was):
+                self.loose_moved.add(id(tensor))
         for path, value in _held(self.source.roots):
             if isinstance(value, torch.Tensor):
                 was, version = self._last.get(path, (None, None))
@@ -253,15 +269,3 @@ def advanced(source: EnvironmentSource, steps: int) -> Iterator[None]:
         for _ in range(steps):
             source.env.step(source.actor(source.env.compute_observations()))
         yield
-
-
-def unreachable_moves(source: EnvironmentSource, tensor: torch.Tensor, steps: int) -> bool:
-    """Whether a tensor that no attribute leads to changes while the environment lives."""
-    with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-        was = tensor.clone()
-        for _ in range(steps):
-            source.env.step(source.actor(source.env.compute_observations()))
-            if not torch.equal(tensor, was):
-                return True
-        source.restart()
-        return not torch.equal(tensor, was)

@@ -119,11 +119,6 @@ class LiveRun:
             ticks = self.seen[:decimation]
         return list(ticks), following, bool(was_reset)
 
-    @property
-    def counted(self) -> bool:
-        """Whether the last step showed how many ticks it has."""
-        return self._ticks_of_step() > 0
-
     def _ticks_of_step(self) -> int:
         """How often the step applied actions, by any of the owners that one tick asks."""
         return max((self.calls[o] // count for o, count in self.per_tick.items()), default=0)
