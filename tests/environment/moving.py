@@ -491,7 +491,7 @@ WRONG: dict[type[Sound], tuple[str, str]] = {
     Clock: ("RW124", "moving.py"),
     ClockOfTicks: ("RW124", "moving.py"),
     Random: ("RW123", "moving.py"),
-    RandomNumpy: ("RW123", "moving.py"),
+    RandomNumpy: ("RW123", "numpy.random"),
     OwnGenerator: ("RW123", "env.rng"),
     FileAsked: ("RW124", "moving.py"),
     SilentReset: ("RW300", "free run"),

@@ -26,7 +26,7 @@ from roadworthy.environment.running import Running, running
 from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
 from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
 from roadworthy.environment.steps import EnvironmentSteps, environment_steps
-from roadworthy.environment.ticks import watch_ticks
+from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.environment.unseen import constants, unseen
 from roadworthy.errors import ExportError, Finding
 from roadworthy.originals.original import Original
@@ -156,7 +156,7 @@ def _refuse_randomness(halves: Mapping[str, CapturedHalf]) -> None:
 
 def _initial(source: EnvironmentSource) -> Tensors:
     """Memory as it is when an episode begins."""
-    with preserved(*source.roots.values()), torch.inference_mode(), watch_ticks(source) as live:
+    with preserved(*source.roots.values()), eager(source), watch_ticks(source) as live:
         live.restart()
         return live.memory()
 
@@ -216,7 +216,7 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
 def _observed(source: EnvironmentSource) -> dict[str, Array]:
     """What the inputs were while the environment lived for a while."""
     found: dict[str, list[Array]] = {name: [] for name in source.inputs}
-    with preserved(*source.roots.values()), torch.inference_mode(), watch_ticks(source) as live:
+    with preserved(*source.roots.values()), eager(source), watch_ticks(source) as live:
         live.restart()
         for _ in range(OBSERVED_STEPS):
             decision, actions = live.decide()

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.source import ACTIONS, OBSERVATIONS, EnvironmentSource, Tensors
 from roadworthy.environment.stepping import set_evaluation_mode
-from roadworthy.environment.ticks import LiveRun, watch_ticks
+from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
@@ -27,7 +25,7 @@ def free_run(policy: Policy, source: EnvironmentSource, horizon: Horizon) -> Che
     """The living environment and the artifact side by side, tick by tick, resets included."""
     steps = max(LEAST_STEPS, horizon.steps)
     comparison, starts = Comparison(policy.signature), Comparison()
-    with preserved(*source.roots.values()), one_thread(), torch.inference_mode():
+    with preserved(*source.roots.values()), one_thread(), eager(source):
         set_evaluation_mode(source.env, source.actor)
         with watch_ticks(source) as living:
             _restart(0, policy, living, starts)

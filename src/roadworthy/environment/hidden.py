@@ -22,7 +22,7 @@ from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
-from roadworthy.environment.components import Input, Memory, Output
+from roadworthy.environment.components import GetTensor, Input, Memory, Output
 from roadworthy.environment.movement import Movement, advanced
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
@@ -246,9 +246,13 @@ def tensor_matters(
     tensor: torch.Tensor,
     rest: Array | None,
     constants: Sequence[float] = (),
+    also: Sequence[GetTensor] = (),
 ) -> bool:
-    """Whether the results depend on the tensor, or on those of its elements that are no port."""
-    plain = outcome(source, half)
+    """Whether the results depend on the tensor, or on those of its elements that `rest` marks.
+
+    `also` are further tensors that count as results.
+    """
+    plain = outcome(source, half, also)
     for other in _others(tensor, constants):
         with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
             if rest is not None and rest.shape == tuple(tensor.shape):
@@ -256,19 +260,21 @@ def tensor_matters(
             # In place, so that every view of it sees the other values too.
             tensor.copy_(other)
             try:
-                if not same(plain, outcome(source, half)):
+                if not same(plain, outcome(source, half, also)):
                     return True
             except Exception:  # another value breaks the environment: it certainly matters
                 return True
     return False
 
 
-def outcome(source: EnvironmentSource, half: str) -> list[torch.Tensor]:
+def outcome(
+    source: EnvironmentSource, half: str, also: Sequence[GetTensor] = ()
+) -> list[torch.Tensor]:
     """The results of one half of the step from the present state, which is put back."""
     with preserved(*source.roots.values()), torch.inference_mode():
         torch.manual_seed(0)
         outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
-        return [*outputs.values(), *memory.values()]
+        return [*outputs.values(), *memory.values(), *(read().clone() for read in also)]
 
 
 def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:

@@ -132,6 +132,8 @@ def _is_elsewhere(slot: Slot) -> bool:
     if isinstance(value, _CONTAINERS):
         items = value.values() if isinstance(value, dict) else value
         return not any(isinstance(each, torch.Tensor) for each in items)
+    if isinstance(value, _GENERATORS):
+        return True
     inside = slot.name.partition(".")[0].partition("[")[0] in ("env", "actor")
     return not inside or not (isinstance(value, ATOMS) or is_plain(value))
 

@@ -57,6 +57,16 @@ class LiveRun:
     # The inputs that were written between two calls of the captured methods, by the world.
     _between: set[str] = field(default_factory=set)
     _left: Tensors = field(default_factory=dict)
+    # Whether what runs now is the environment's own life: trials on the side are not noted.
+    _living: bool = False
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        self._living = True
+        try:
+            yield
+        finally:
+            self._living = False
 
     def between_calls(self) -> set[str]:
         """The names of the inputs that the world writes: they are added while it runs."""
@@ -65,17 +75,19 @@ class LiveRun:
     def entering(self) -> None:
         """Notes, before a captured method runs, what was written since the last one ended."""
         for name, value in self._left.items():
-            if not torch.equal(self.source.inputs[name](), value):
+            if self._living and not torch.equal(self.source.inputs[name](), value):
                 self._between.add(name)
 
     def leaving(self) -> None:
         """Remembers the inputs as a captured method leaves them."""
-        self._left = current_values(self.source.inputs)
+        if self._living:
+            self._left = current_values(self.source.inputs)
 
     def restart(self) -> None:
         """Begin an episode."""
         self.decisions.clear()
-        self.source.restart()
+        with self._noting():
+            self.source.restart()
 
     def memory(self) -> Tensors:
         """Memory as the next step finds it, before anything is observed."""
@@ -93,9 +105,10 @@ class LiveRun:
     def _observe(self) -> Decision:
         source = self.source
         inputs, memory = current_values(source.inputs), current_values(source.memory)
-        for update in source.env.command_updates:
-            update()
-        return Decision(inputs, memory, source.env.compute_observations().clone())
+        with self._noting():
+            for update in source.env.command_updates:
+                update()
+            return Decision(inputs, memory, source.env.compute_observations().clone())
 
     def _observed(self) -> Decision | None:
         """What the environment itself observed last, where observing once more would change it."""
@@ -107,7 +120,8 @@ class LiveRun:
         self.seen.clear()
         self.calls.clear()
         self.decisions.clear()
-        following, was_reset = self.source.env.step(actions.clone())
+        with self._noting():
+            following, was_reset = self.source.env.step(actions.clone())
         decimation = self.source.env.decimation
         count = self._ticks_of_step()
         if count and count != decimation and not was_reset:
@@ -174,7 +188,8 @@ def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
         def call(*args: Any, **kwargs: Any) -> Any:
             inputs, memory = current_values(source.inputs), current_values(source.memory)
             result = plain(*args, **kwargs)
-            run.decisions.append(Decision(inputs, memory, result.clone()))
+            if run._living:
+                run.decisions.append(Decision(inputs, memory, result.clone()))
             return result
 
         return call
@@ -209,8 +224,6 @@ def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
             source.step()
         run.per_tick.update(run.calls)
         run.seen.clear()
-        run.decisions.clear()
-        run._left.clear()
         yield run
 
 

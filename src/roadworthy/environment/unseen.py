@@ -53,8 +53,9 @@ def _written(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
     for name, mask in moved.inputs_written.items():
         read = source.inputs[name]
         part = None if isinstance(read, Number) else mask.numpy()
-        halves = ("step", "substep")
-        if part is None or any(tensor_matters(source, half, read(), part) for half in halves):
+        if part is None or any(
+            tensor_matters(source, half, read(), part, also=[read]) for half in ("step", "substep")
+        ):
             yield Finding(
                 code="RW122",
                 where=name,
