@@ -87,6 +87,9 @@ def capture_environment(
         _refuse_randomness(halves)
         moved = movement(source, ran.codes, {name: half.reads for name, half in halves.items()})
         source, halves = _complete(source, halves, moved, ran)
+        useless = list(registration.useless_inputs(source))
+        if useless:
+            raise ExportError(findings=useless)
         initial = _initial(source)
         alone = contract or source.rows == 1 or _shared_by_rows(source, initial)
         several = None if alone else _symbolic_halves(source)

@@ -220,7 +220,6 @@ def _unreached(
     by_path, by_id = moved.places
     ports = {id(read()) for read in source.ports.values()}
     taken = {r.place.path for r in source.ports.values() if isinstance(r, Number)} | moved.all
-    read_at = {id(r.tensor): (half, r) for half, seen in reads.items() for r in seen}
     for line in moved.unreached:
         kind: Kind = "Memory" if line.code in codes_of_step else "Input"
         for path, place in by_path.items():
@@ -232,12 +231,12 @@ def _unreached(
                     yield Hidden(place, kind, "", number=True, unreached=line.line)
             elif isinstance(value, torch.Tensor):
                 held = place.get(source.roots)
-                half, read = read_at.get(id(held), ("", None))
-                known = by_id.get(id(held))
-                if read is None or known is None or known.path != path or id(held) in ports:
+                if id(held) in ports or by_id[id(held)].path != path:
                     continue
-                if tensor_matters(source, half, held, read.rest):
-                    yield Hidden(place, kind, read.where, unreached=line.line)
+                for half, seen in reads.items():
+                    for read in seen:
+                        if read.tensor is held and tensor_matters(source, half, held, read.rest):
+                            yield Hidden(place, kind, read.where, unreached=line.line)
 
 
 def tensor_matters(

@@ -31,7 +31,7 @@ def problems(source: EnvironmentSource, *, contract: bool) -> list[Finding]:
     if found:
         return found
     found = [*_shapes(source), *_shared(source), *_copied(source)]
-    return found or [*_useless_inputs(source), *_unwritten(source)]
+    return found or [*_unwritten(source)]
 
 
 def _finding(where: str, what: str, hint: str = "") -> Finding:
@@ -121,8 +121,11 @@ def _copied(source: EnvironmentSource) -> Iterator[Finding]:
                 yield error.findings[0]
 
 
-def _useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
-    """Inputs that change nothing when they change, now or later in the life of the environment."""
+def useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
+    """Inputs that change nothing when they change, now or later in the life of the environment.
+
+    Asked last: an input may influence nothing but a memory that is not registered yet.
+    """
     idle = list(source.inputs)
     for steps in MOMENTS:
         with advanced(source, steps):
