@@ -21,6 +21,9 @@ from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 # The part of the states whose distance is left out of the mean: flips, and values far beyond those
 # that policies live on, say nothing about the others.
 TRIMMED = 0.3
+# What float64 may be off, as a share of the usual size: nothing that moves takes account of it, and
+# where a constant was cut to float32 it is ten thousand times as much.
+NO_ACCOUNT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,8 +159,18 @@ def _rounding(rounded: Array, truth: Array, twins: Sequence[Array]) -> Array:
         with np.errstate(over="ignore"):  # an exponential in float64 goes further than its square
             moves = finite.std(axis=0)
         own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * moves, among))
-    unit = ulp(truth, rounded.dtype) if rounded.dtype.kind == "f" else 0.0
+    unit: Array | float = ulp(truth, rounded.dtype) if rounded.dtype.kind == "f" else 0.0
+    if rounded.dtype == np.float64:
+        unit = np.maximum(unit, NO_ACCOUNT * _usual_size(truth))
     return np.asarray(np.maximum(own, among) + unit)
+
+
+def _usual_size(values: Array) -> Array:
+    """The middle one of the sizes of each element over the states; 0 where none is finite."""
+    sizes = np.sort(np.where(np.isfinite(values), np.abs(values), np.inf), axis=0)
+    middle = np.isfinite(sizes).sum(axis=0, keepdims=True) // 2
+    found = np.take_along_axis(sizes, middle, axis=0)[0]
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 def _apart(one: Array, other: Array) -> Array:

@@ -7,6 +7,7 @@ found and whose form could be put right stand here; those that could not are nam
 | file            | operators |
 | --------------- | --------- |
 | `arithmetic.py` | remainders, quotients, rounding, signs, powers, clamps |
+| `constants.py`  | numbers that are no float32 |
 | `functions.py`  | atan2, logarithms and exponentials |
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
@@ -22,10 +23,16 @@ from typing import Any
 @cache
 def own_translations() -> Mapping[Any, Callable[..., Any]]:
     """Operator → the function in onnxscript that writes it as PyTorch computes it."""
-    from roadworthy.backends.translations import arithmetic, attention, functions, recurrent
+    from roadworthy.backends.translations import (
+        arithmetic,
+        attention,
+        constants,
+        functions,
+        recurrent,
+    )
 
     return {
         operator: function
-        for module in (arithmetic, functions, attention, recurrent)
+        for module in (arithmetic, constants, functions, attention, recurrent)
         for operator, function in module.TABLE.items()
     }
