@@ -114,7 +114,7 @@ def test_the_artifact_is_never_accused_and_a_wrong_one_always(
     assert not wrong["teacher"].passed
 
 
-class AroundZero(gym.RewardWrapper[Any, Any, Any]):
+class AroundZero(gym.RewardWrapper[Any, Any]):
     """Rewards whose sum is near zero: 5 % of it are nothing."""
 
     def reward(self, reward: Any) -> float:
