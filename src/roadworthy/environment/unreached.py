@@ -147,11 +147,11 @@ def _written(node: ast.stmt) -> Iterator[str]:
     for target in targets:
         for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
             yield from _attribute(each)
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-            name = each.func.attr
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            name = call.func.attr
             if name in _WRITING or (name.endswith("_") and not name.endswith("__")):
-                yield from _attribute(each.func.value)
+                yield from _attribute(call.func.value)
 
 
 def _attribute(node: ast.expr) -> Iterator[str]:
