@@ -77,9 +77,10 @@ def _compares(code: types.CodeType) -> bool:
 
 
 def _whole(value: object) -> Iterator[int]:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and 2 <= value < 1e9 and value == int(value):  # type: ignore[operator, call-overload]
-        yield int(value)  # type: ignore[call-overload]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return
+    if 2 <= value < 1e9 and value == int(value):
+        yield int(value)
 
 
 def _queues(source: EnvironmentSource) -> Iterator[int]:

@@ -94,7 +94,7 @@ def running(source: EnvironmentSource) -> Running:
             _live(source, WATCHED_STEPS)
             call(0)
         after = moment(everything, entered.names)
-        found = []
+        found: list[Finding] = []
         for slot in before.written_until(after):
             if _is_elsewhere(slot):
                 ledger = Ledger()

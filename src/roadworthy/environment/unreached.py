@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from roadworthy.capture.snapshot import walk
 from roadworthy.capture.state.entered import is_authors_code
@@ -40,20 +41,20 @@ def lines_noted(noted: Lines) -> Iterator[None]:
     """Notes which lines of the author's run until the block ends, each once."""
     before = sys.gettrace()
 
-    def enter(frame: types.FrameType, event: str, arg: object) -> object:
+    def enter(frame: types.FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
         if not is_authors_code(code):
             return None
         seen = noted.setdefault(code, set())
 
-        def local(frame: types.FrameType, event: str, arg: object) -> object:
+        def local(frame: types.FrameType, event: str, arg: Any) -> Any:
             seen.add(frame.f_lineno)
             return local
 
         seen.add(frame.f_lineno)
         return local
 
-    sys.settrace(enter)  # type: ignore[arg-type]
+    sys.settrace(enter)
     try:
         yield
     finally:
@@ -146,11 +147,11 @@ def _written(node: ast.stmt) -> Iterator[str]:
     for target in targets:
         for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
             yield from _attribute(each)
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-            name = each.func.attr
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            name = call.func.attr
             if name in _WRITING or (name.endswith("_") and not name.endswith("__")):
-                yield from _attribute(each.func.value)
+                yield from _attribute(call.func.value)
 
 
 def _attribute(node: ast.expr) -> Iterator[str]:
