@@ -6,10 +6,10 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript import opset18
+
+from roadworthy.backends.translations.writing import op
 
 _aten = torch.ops.aten
-op: Any = opset18
 
 
 def scalar_tensor(

@@ -73,7 +73,7 @@ def _apart(self: Any, other: Any) -> Any:
 def logsumexp(self: Any, dim: Sequence[int], keepdim: bool = False) -> Any:
     """With the largest taken out first: onnxruntime's own underflows below −87."""
     axes = [int(each) for each in dim]
-    zero, inf = _like(0.0, self), _like(math.inf, self)
+    zero, inf = like(0.0, self), like(math.inf, self)
     most = op.ReduceMax(self, axes, keepdims=1)
     # An infinite maximum would give ∞ − ∞.
     most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
