@@ -114,6 +114,9 @@ class Judge:
             turned = np.zeros_like(wrong)
             for twin in seen:
                 turned |= _same(twin[name], value, each.allowed[doubts])
+            if name in self.yardstick.quantities:
+                given = [twin[name] for twin in seen]
+                turned |= (np.min(given, axis=0) <= value) & (value <= np.max(given, axis=0))
             turned |= close_logits(self.layout.signature, name, self.budget, doubts, value)
             gap[doubts] = np.where(turned, 0.0, gap[doubts])
             ties = each.ties + int((wrong & turned).sum())
