@@ -15,7 +15,7 @@ from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.certificate import Certificate, Check
-from roadworthy.spec.trace import Trace
+from roadworthy.spec.trace import Trace, refuse_unfit
 from roadworthy.verification import checks
 from roadworthy.verification.causes import causes, remarks
 from roadworthy.verification.choices import choices
@@ -113,6 +113,7 @@ class _Target:
         new = self.new
         self._say("replaying the trace")
         trace = Trace.from_bytes(self.bundle.files[TRACE])
+        refuse_unfit(trace, self.bundle.signature)
         yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:
             self._say("comparing batches")
