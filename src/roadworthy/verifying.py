@@ -31,6 +31,7 @@ def verify(
     seed: int = 0,
     trust: bool = False,
     device: str = "cpu",
+    canary: bool = True,
     progress: Progress | None = None,
     **keywords: Any,
 ) -> Certificate:
@@ -45,6 +46,7 @@ def verify(
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
+    `canary` is that of `rw.load`.
     """
     if not Path(path).is_dir():
         raise UsageError(
@@ -75,6 +77,7 @@ def verify(
         seed=seed,
         trust=trust,
         device=device,
+        canary=canary,
         progress=progress,
     )
 

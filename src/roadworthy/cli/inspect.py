@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import operators, target_help
+from roadworthy.cli import foreign, operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -21,11 +21,11 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.graph import graph_lines
-from roadworthy.cli.objects import resolve
+from roadworthy.cli.objects import refuse_missing, resolve
 from roadworthy.cli.values import node_values, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
-from roadworthy.runtime.load import load
+from roadworthy.runtime.load import onnx_signature
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.signature import Signature
@@ -56,6 +56,8 @@ def inspect(
 
     roadworthy inspect walker/policy.onnx --json
 
+    Of an ONNX file that Roadworthy did not write it shows what the file says, and what it does not.
+
     roadworthy inspect walker --values --against my_policy.py:actor
     """
     if values:
@@ -65,6 +67,7 @@ def inspect(
         else:
             out().print(values_table(rows, compared=against is not None))
         return
+    refuse_missing(path)
     bundle = Bundle.open(path) if path.is_dir() else None
     if graph:
         lines = graph_lines(path, bundle, target, trust=trust)
@@ -74,7 +77,10 @@ def inspect(
             sys.stdout.write("\n".join(lines) + "\n")
         return
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
-    signature = bundle.signature if bundle else _lone_signature(path)
+    signature = bundle.signature if bundle else _lone_signature(path, files[path.name])
+    if signature is None and not operators_only:
+        foreign.show(path, files[path.name], as_json=as_json)
+        return
     model = files.get(POLICY if bundle else path.name, b"")
     if operators_only:
         if as_json:
@@ -92,6 +98,7 @@ def inspect(
     if bundle and bundle.manifest.get("recipe", {}).get("ignore"):
         facts["ignored"] = bundle.manifest["recipe"]["ignore"]
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    assert signature is not None
     if as_json:
         print_json(
             {
@@ -121,11 +128,10 @@ def inspect(
 _SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")
 
 
-def _lone_signature(path: Path) -> Signature:
-    """The signature inside a lone file; an archive is read for it, not opened as code."""
-    data = path.read_bytes() if path.is_file() else b""
+def _lone_signature(path: Path, data: bytes) -> Signature | None:
+    """The signature inside a lone file, which is read for it and not opened; None in foreign ONNX."""
     if not is_archive(data):
-        return load(path).signature
+        return onnx_signature(data, str(path))
     found = Archive(data, where=str(path)).signature
     if found is None:
         raise BundleError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,10 +45,16 @@ def refuse_unsafe(model: bytes, *, where: str, canary: bool) -> None:
     _refuse_other_files(model, where)
     if canary:
         _try(model, where)
-        remember(digest)
+        _remember(digest)
 
 
-def remember(digest: str) -> None:
+def remember(models: Iterable[bytes]) -> None:
+    """Counts models as known: those that were made and tried on this machine."""
+    for model in models:
+        _remember(hashlib.sha256(model).hexdigest())
+
+
+def _remember(digest: str) -> None:
     """Counts the model with this SHA-256 as known, here and where the cache can be written."""
     _seen.add(digest)
     try:

@@ -101,6 +101,10 @@ class Frame:
         for name, buffer, _, _ in self._slots:
             buffer[...] = values[name]
 
+    def inputs(self) -> dict[str, Array]:
+        """What went into the last step, by name; not copies."""
+        return {name: buffer for name, buffer, _, _ in self._slots}
+
     def run(self, buffers: MemoryBuffers) -> dict[str, Array]:
         self._runs[buffers.turn]()
         # Only a step that succeeded moves memory on.

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from roadworthy import targets
-from roadworthy.errors import BundleError, did_you_mean
+from roadworthy.errors import BundleError
 from roadworthy.runtime import engines, onnx_file
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import Artifact, Engine, OnnxEngine
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, restored
+from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, nearest, restored
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.manifest import read_signature
 from roadworthy.spec.signature import Signature
@@ -49,7 +49,7 @@ def load(
         raise BundleError(f"{place} does not exist", hint=nearest(place))
     target, artifact = _alone(place.read_bytes(), str(place), engine, canary)
     opened = engines.opened(target, artifact, device=device, trust=trust, threads=threads)
-    return Policy(artifact.signature, opened, seed=seed)
+    return Policy(artifact.signature, opened, seed=seed, watch=True)
 
 
 def from_bundle(
@@ -66,7 +66,7 @@ def from_bundle(
     opened = engine_of(
         bundle, engine, device=device, trust=trust, threads=threads, canary=canary
     )
-    return Policy(bundle.signature, opened, seed=seed)
+    return Policy(bundle.signature, opened, seed=seed, watch=True)
 
 
 def engine_of(
@@ -87,14 +87,6 @@ def engine_of(
     return engines.opened(target, artifact, device=device, trust=trust, threads=threads)
 
 
-def nearest(place: Path) -> str:
-    """What to do about a path that does not exist: the nearest name beside it, if one is near."""
-    if not place.parent.is_dir():
-        return f"there is no folder {place.parent}"
-    near = did_you_mean(place.name, [each.name for each in place.parent.iterdir()])
-    return near if near.startswith("did") else f"check the path: nothing in {place.parent} is near"
-
-
 def _alone(
     data: bytes, where: str, engine: str | None, canary: bool
 ) -> tuple[str, Artifact]:
@@ -105,7 +97,10 @@ def _alone(
         archive = Archive(data, where=where)
         found, signature = archive.target, archive.signature
     else:
-        found, signature = "onnx", _onnx_signature(data, where, canary)
+        found, signature = "onnx", onnx_signature(data, where)
+        if signature is None:  # what is no model at all is refused here, with the reason
+            refuse_unsafe(data, where=where, canary=canary)
+            OnnxEngine(data)
     target = engines.chosen(engine or found, (found,), where=where)
     if signature is None:
         raise BundleError(
@@ -117,11 +112,10 @@ def _alone(
     return target, Artifact(files=files, signature=signature, where=where, canary=canary)
 
 
-def _onnx_signature(data: bytes, where: str, canary: bool) -> Signature | None:
+def onnx_signature(data: bytes, where: str) -> Signature | None:
+    """The signature inside an ONNX file, read without opening it; None in a foreign one."""
     text = onnx_file.metadata(data).get(SIGNATURE_KEY)
     if text is None:
-        refuse_unsafe(data, where=where, canary=canary)
-        OnnxEngine(data)  # what is no model at all is refused here, with onnxruntime's reason
         return None
     inside = f"{where}, the signature inside"
     return read_signature(from_json(text, where=inside), where=inside)

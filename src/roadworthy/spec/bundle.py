@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roadworthy.errors import BundleCorrupt, BundleError
+from roadworthy.errors import BundleCorrupt, BundleError, did_you_mean
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.limits import FILE_BYTES, JSON_BYTES, SUMS_BYTES, refuse_larger
 from roadworthy.spec.manifest import refuse_malformed_manifest
@@ -112,6 +112,14 @@ def restored(folder: Path) -> bool:
     from roadworthy.spec.replacing import restore  # only where there is nothing to read
 
     return restore(folder)
+
+
+def nearest(place: Path) -> str:
+    """What to do about a path that does not exist: the nearest name beside it, if one is near."""
+    if not place.parent.is_dir():
+        return f"there is no folder {place.parent}"
+    near = did_you_mean(place.name, [each.name for each in place.parent.iterdir()])
+    return near if near.startswith("did") else f"check the path: nothing in {place.parent} is near"
 
 
 def is_bundle(folder: Path) -> bool:
