@@ -294,6 +294,10 @@ def _certify(partial: Path, original: Original, options: ExportOptions) -> Certi
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
     return examine(
-        unsealed, original=original, seed=options.seed, progress=options.progress, trust=True,
+        unsealed,
+        original=original,
+        seed=options.seed,
+        progress=options.progress,
+        trust=True,
         canary=False,
     )

@@ -52,9 +52,7 @@ def bench(
     first_ms: dict[str, float] = {}
     for engine in dict.fromkeys(engines or [DEFAULT]):
         start = time.perf_counter()
-        policy = from_bundle(
-            bundle, engine=engine, trust=trust, threads=threads, canary=canary
-        )
+        policy = from_bundle(bundle, engine=engine, trust=trust, threads=threads, canary=canary)
         policy.step(feed)
         name = STEP if engine == "onnx" else f"{STEP} ({engine})"
         first_ms[name] = (time.perf_counter() - start) * 1000

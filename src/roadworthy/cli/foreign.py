@@ -47,9 +47,11 @@ def show(path: Path, data: bytes, *, as_json: bool) -> None:
 
 def _print(path: Path, data: bytes, found: ModelSummary, elsewhere: str | None) -> None:
     console = out()
-    ports = table("", "port", "type", title="Not written by Roadworthy; the file says")
+    console.print("Roadworthy did not write this file", "", style="bold")
+    ports = table("", "port", "type", title="What the file says")
     for port in found.ports:
-        ports.add_row(port.side, port.name, f"{port.dtype} {shape_text(port.shape)}")
+        shape = "of unknown shape" if port.shape is None else shape_text(port.shape)
+        ports.add_row(port.side, port.name, f"{port.dtype} {shape}")
     console.print(ports, "")
     counted = " ".join(f"{name}×{count}" for name, count in found.operators.items())
     opsets = ", ".join(f"{name or 'ONNX'} {number}" for name, number in found.opsets.items())
@@ -58,7 +60,9 @@ def _print(path: Path, data: bytes, found: ModelSummary, elsewhere: str | None) 
         console.print(f"{name:<10} {fact}", markup=False)
     console.print(f"file       {path.name}  {size_text(len(data))}", markup=False)
     if elsewhere is not None:
-        console.print(f"weights    of {elsewhere!r} and maybe others are in another file", markup=False)
+        console.print(
+            f"weights    of {elsewhere!r} and maybe others are in another file", markup=False
+        )
     unknown = table("", "what", title="Unknown")
     for name, what in UNKNOWN.items():
         unknown.add_row(name, what)

@@ -63,9 +63,7 @@ def from_bundle(
     canary: bool = True,
 ) -> Policy:
     """The policy of a bundle that is already open."""
-    opened = engine_of(
-        bundle, engine, device=device, trust=trust, threads=threads, canary=canary
-    )
+    opened = engine_of(bundle, engine, device=device, trust=trust, threads=threads, canary=canary)
     return Policy(bundle.signature, opened, seed=seed, watch=True)
 
 
@@ -87,9 +85,7 @@ def engine_of(
     return engines.opened(target, artifact, device=device, trust=trust, threads=threads)
 
 
-def _alone(
-    data: bytes, where: str, engine: str | None, canary: bool
-) -> tuple[str, Artifact]:
+def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[str, Artifact]:
     """The target that a lone file is, with the signature that it carries."""
     if data.startswith(b"PK"):  # every .pt2 is a zip, and no .onnx begins like one
         from roadworthy.runtime.archive import Archive  # a robot without one starts without it

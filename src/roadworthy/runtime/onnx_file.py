@@ -41,12 +41,15 @@ class NotAModel(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPort:
-    """An input or an output as an ONNX file declares it; sizes that vary are words."""
+    """An input or an output as an ONNX file declares it; sizes that vary are words.
+
+    `shape` is None where the file does not say it.
+    """
 
     side: Literal["input", "output"]
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +95,9 @@ def summary(model: bytes) -> ModelSummary:
     try:
         whole = memoryview(model)
         graphs = list(_messages(whole, _GRAPH))
-        weights = {_name(each, _TENSOR_NAME) for g in graphs for each in _messages(g, _INITIALIZERS)}
+        weights = {
+            _name(each, _TENSOR_NAME) for g in graphs for each in _messages(g, _INITIALIZERS)
+        }
         sides: tuple[tuple[Literal["input", "output"], int], ...] = (
             ("input", _INPUTS), ("output", _OUTPUTS),
         )  # fmt: skip
@@ -105,7 +110,9 @@ def summary(model: bytes) -> ModelSummary:
         ]
         counted = Counter(_operator(each) for kind, each in _walk(model) if kind == "node")
         opsets = {
-            _name(each, _KEY): next((v for n, v in _fields(each) if n == 2 and isinstance(v, int)), 0)
+            _name(each, _KEY): next(
+                (v for n, v in _fields(each) if n == 2 and isinstance(v, int)), 0
+            )
             for each in _messages(whole, _OPSETS)
         }
         producer = _name(whole, _PRODUCER)
@@ -132,15 +139,15 @@ def _walk(model: bytes) -> Iterator[tuple[str, memoryview]]:
 
 
 def _port(side: Literal["input", "output"], info: memoryview) -> ModelPort:
-    dtype, shape = "", []
+    dtype, shape = "?", None
     for kind in _messages(info, 2):
         for tensor in _messages(kind, _TENSOR_TYPE):
             for number, value in _fields(tensor):
                 if number == _ELEMENT and isinstance(value, int):
                     dtype = _DTYPES.get(value, f"type {value}")
                 if number == _SHAPE and isinstance(value, memoryview):
-                    shape = [_dim(each) for each in _messages(value, _DIM)]
-    return ModelPort(side=side, name=_name(info, _KEY), dtype=dtype or "?", shape=tuple(shape))
+                    shape = tuple(_dim(each) for each in _messages(value, _DIM))
+    return ModelPort(side=side, name=_name(info, _KEY), dtype=dtype, shape=shape)
 
 
 def _dim(dim: memoryview) -> int | str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from roadworthy.errors import UsageError
 from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @runtime_checkable
@@ -93,6 +97,13 @@ class PolicyWrapper:
 
     def restore(self, state: PolicyState) -> None:
         self.policy.restore(state)
+
+    def __copy__(self) -> Self:
+        """A wrapper around a copy of the policy; what a subclass keeps itself it copies itself."""
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__)
+        copied.policy = copy.copy(self.policy)
+        return copied
 
 
 def action(policy: PolicyLike, obs: Any) -> Any:

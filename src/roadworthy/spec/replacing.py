@@ -24,13 +24,13 @@ _ABANDONED_S = 24 * 3600
 def partial_folder(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`, locked as long as the block lasts, and gone after it."""
     partial = Path(tempfile.mkdtemp(prefix=_prefix(folder, _PARTIAL), dir=folder.parent))
-    lock = _locked(partial)
-    try:
-        yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+    with _claimed(partial):
+        # Whoever cleaned up in the moment before the lock took it for a leftover.
+        partial.mkdir(mode=0o700, exist_ok=True)
+        try:
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def replace(folder: Path, partial: Path) -> None:
@@ -84,8 +84,9 @@ def recover(folder: Path) -> None:
     restore(folder)
     for kind in (_PARTIAL, _RETIRED):
         for left in folder.parent.glob(f"{_prefix(folder, kind)}*"):
-            if _abandoned(left):
-                shutil.rmtree(left, ignore_errors=True)
+            with _claimed(left) as ours:
+                if ours and not _owned(folder, left):
+                    shutil.rmtree(left, ignore_errors=True)
 
 
 def restore(folder: Path) -> bool:
@@ -93,12 +94,12 @@ def restore(folder: Path) -> bool:
     if os.path.lexists(folder) or not folder.parent.is_dir():
         return False
     for left in sorted(folder.parent.glob(f"{_prefix(folder, _RETIRED)}*")):
-        try:
-            if _abandoned(left.with_name(left.name.replace(f".{_RETIRED}-", f".{_PARTIAL}-"))):
+        if not _owned(folder, left):
+            try:
                 left.rename(folder)
-                return True
-        except OSError:  # somebody else was quicker, or the folder above may not be written
-            continue
+            except OSError:  # somebody else was quicker, or the folder above may not be written
+                continue
+            return True
     return False
 
 
@@ -106,39 +107,49 @@ def _prefix(folder: Path, kind: str) -> str:
     return f".{folder.name}.{kind}-"
 
 
-def _locked(folder: Path) -> int | None:
-    """A lock that the system takes away when the process ends; None where there is none."""
+def _owned(folder: Path, left: Path) -> bool:
+    """Whether the process that moved a folder away is still at work: it holds the new one."""
+    if f".{_RETIRED}-" not in left.name:
+        return False
+    partial = left.with_name(left.name.replace(f".{_RETIRED}-", f".{_PARTIAL}-"))
+    for path in (partial, folder):
+        with _claimed(path) as ours:
+            if path.exists() and not ours:
+                return True
+    return False
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[bool]:
+    """Whether the folder is ours until the block ends: nobody who is still alive holds it.
+
+    The system gives the lock back when a process ends, however it ends.
+    """
     try:
         import fcntl
     except ModuleNotFoundError:
-        return None
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _abandoned(folder: Path) -> bool:
-    """Whether the process that made the folder is gone, or the folder itself is."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:
-        import time
-
-        return not folder.exists() or time.time() - folder.stat().st_mtime > _ABANDONED_S
+        yield _old(folder)
+        return
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return True
     except OSError:
-        return False
+        yield False
+        return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = True
     except OSError:
-        return False
+        ours = False
+    try:
+        yield ours
     finally:
         os.close(handle)
-    return True
+
+
+def _old(folder: Path) -> bool:
+    import time
+
+    try:
+        return time.time() - folder.stat().st_mtime > _ABANDONED_S
+    except OSError:
+        return False

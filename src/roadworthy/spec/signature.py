@@ -217,7 +217,10 @@ def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
         if isinstance(dim, int) and dim < 1:
             yield Finding(code="RW022", where=port.name, what=f"dimension {dim} is below 1")
     sizes = [dim for dim in port.shape if isinstance(dim, int)]
-    if port.dtype in DTYPES and (size := math.prod(sizes) * np.dtype(port.dtype).itemsize) > ROW_BYTES:
+    if (
+        port.dtype in DTYPES
+        and (size := math.prod(sizes) * np.dtype(port.dtype).itemsize) > ROW_BYTES
+    ):
         yield Finding(
             code="RW022", where=port.name,
             what=f"a row has {size_text(size)}, at most {size_text(ROW_BYTES)} is possible",
