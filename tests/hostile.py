@@ -1,4 +1,4 @@
-"""Bundles written by hand, without PyTorch, so that a test can change any byte and seal it again."""
+"""Bundles written by hand, without PyTorch, so that a test can change any byte and seal it."""
 
 from __future__ import annotations
 

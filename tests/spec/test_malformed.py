@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roadworthy as rw
@@ -18,7 +19,8 @@ from roadworthy.spec.limits import JSON_BYTES
 from tests import hostile
 
 WRONG: tuple[Any, ...] = (
-    None, True, 0, -1, 10**9, 10**30, 1e308, "", "obs", "inf", [], [[]], {}, {"a": {}}, ["x"], [None],
+    None, True, 0, -1, 10**9, 10**30, 1e308, "", "obs", "inf", [], [[]], {}, {"a": {}}, ["x"],
+    [None],
 )  # fmt: skip
 
 
@@ -48,6 +50,22 @@ def named(path: tuple[Any, ...]) -> str:
     return ".".join(map(str, path))
 
 
+def findings_of(use: Callable[[], object]) -> tuple[rw.Finding, ...] | None:
+    """What an attempt was answered with; None where it went well. Any other error is raised."""
+    try:
+        use()
+    except rw.RoadworthyError as error:
+        return error.findings
+    return None
+
+
+def read(folder: Path) -> None:
+    bundle = Bundle.open(folder)
+    assert bundle.signature.inputs
+    assert bundle.targets
+    assert bundle.sampling is not None
+
+
 def memory_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -62,15 +80,11 @@ def test_every_value_missing_or_wrong_is_read_or_answered_with_findings(
         text = json.dumps(changed(path, *value)).encode()
         folder = hostile.sealed(tmp_path / "bundle", {"manifest.json": text})
         try:
-            bundle = Bundle.open(folder)
-            assert bundle.signature.inputs
-            assert bundle.sampling is not None
-            assert bundle.targets
-        except rw.RoadworthyError as error:
-            assert error.findings
-            assert all(finding.what for finding in error.findings)
+            found = findings_of(lambda folder=folder: read(folder))
         except Exception as error:
             raw.append((value, f"{type(error).__name__}: {error}"))
+        else:
+            assert found is None or (found and all(finding.what for finding in found))
     assert raw == []
     assert memory_mb() - before < 100
 
@@ -100,22 +114,20 @@ def test_manifest_that_speaks_of_another_policy_is_answered_with_findings(
 ) -> None:
     text = json.dumps(changed(path, value)).encode()
     folder = hostile.sealed(tmp_path / "bundle", {"manifest.json": text})
-    try:
-        rw.load(folder, canary=False).act([0.0] * hostile.WIDTH)
-        rw.verify(folder, canary=False)
-    except rw.RoadworthyError as error:
-        assert error.findings
+    obs = np.zeros(hostile.WIDTH, np.float32)
+    assert findings_of(lambda: rw.load(folder, canary=False).act(obs)) != ()
+    assert findings_of(lambda: rw.verify(folder, canary=False)) != ()
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
         (("signature", "decimation"), 10**9, "decimation must be 1 to 10000, got 1000000000"),
-        (("signature", "decimation"), 1.5, "signature.decimation: expected a whole number, got 1.5"),
+        (("signature", "decimation"), 1.5, "signature.decimation: expected a whole number"),
         (("signature", "inputs", 0, "shape"), "batch", "inputs[0].shape: expected a list, got 'b"),
-        (("signature", "inputs", 0, "shape"), ["batch", 10**12], "a row has 3725 GiB, at most 1 GiB"),
+        (("signature", "inputs", 0, "shape"), ["batch", 10**12], "a row has 3725 GiB"),
         (("signature", "period_s"), True, "period_s: expected null or a number, got True"),
-        (("signature", "action"), {"kind": 3}, "signature.action.output: expected text, got nothing"),
+        (("signature", "action"), {"kind": 3}, "action.output: expected text, got nothing"),
         (("targets",), ["onnx"], "targets: expected an object, got a list"),
         (("provenance", "torch"), 2, "provenance.torch: expected text, got 2"),
     ],
@@ -167,10 +179,7 @@ def test_certificate_without_an_entry_is_read_or_refused(key: str) -> None:
     whole = json.loads(hostile.files()["certificate.json"])
     for value in WRONG:
         data = json.dumps(whole | {key: value}).encode()
-        try:
-            rw.Certificate.from_bytes(data)
-        except rw.RoadworthyError as error:
-            assert error.findings
+        assert findings_of(lambda data=data: rw.Certificate.from_bytes(data)) != ()
     lacking = json.dumps({name: each for name, each in whole.items() if name != key}).encode()
     if key != "passed":  # which is worked out
         with pytest.raises(rw.BundleError):

@@ -1,4 +1,4 @@
-"""`roadworthy inspect` of an ONNX file that somebody else wrote: what it says, and what it does not."""
+"""`roadworthy inspect` of an ONNX file of somebody else: what it says, and what it does not."""
 
 from __future__ import annotations
 

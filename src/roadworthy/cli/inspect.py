@@ -60,6 +60,7 @@ def inspect(
 
     roadworthy inspect walker --values --against my_policy.py:actor
     """
+    refuse_missing(path)
     if values:
         rows = node_values(path, resolve(against) if against else None, seed)
         if as_json:
@@ -67,7 +68,6 @@ def inspect(
         else:
             out().print(values_table(rows, compared=against is not None))
         return
-    refuse_missing(path)
     bundle = Bundle.open(path) if path.is_dir() else None
     if graph:
         lines = graph_lines(path, bundle, target, trust=trust)
@@ -129,7 +129,7 @@ _SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")
 
 
 def _lone_signature(path: Path, data: bytes) -> Signature | None:
-    """The signature inside a lone file, which is read for it and not opened; None in foreign ONNX."""
+    """The signature inside a lone file, which is not opened for it; None in foreign ONNX."""
     if not is_archive(data):
         return onnx_signature(data, str(path))
     found = Archive(data, where=str(path)).signature

@@ -82,14 +82,7 @@ class OnnxEngine:
         binding = self.session.io_binding()
         for tie, buffers in ((binding.bind_input, inputs), (binding.bind_output, outputs)):
             for name, buffer in buffers.items():
-                try:
-                    tie(name, "cpu", 0, buffer.dtype, buffer.shape, buffer.ctypes.data)
-                except Exception as error:  # onnxruntime's exceptions share no narrower base
-                    raise BundleError(
-                        f"the model has no such port of {buffer.dtype} {buffer.shape}: {error}",
-                        where=name,
-                        hint="the file does not match its signature: export it again",
-                    ) from error
+                _tie(tie, name, buffer)
         run = self.session.run_with_iobinding
         # The closure keeps the buffers alive: onnxruntime holds only their addresses.
         keep = (inputs, outputs)
@@ -104,6 +97,17 @@ class OnnxEngine:
                 ) from error
 
         return step
+
+
+def _tie(tie: Callable[..., None], name: str, buffer: Array) -> None:
+    try:
+        tie(name, "cpu", 0, buffer.dtype, buffer.shape, buffer.ctypes.data)
+    except Exception as error:  # onnxruntime's exceptions share no narrower base
+        raise BundleError(
+            f"the model has no such port of {buffer.dtype} {buffer.shape}: {error}",
+            where=name,
+            hint="the file does not match its signature: export it again",
+        ) from error
 
 
 # Device → what onnxruntime calls it.

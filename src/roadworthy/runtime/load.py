@@ -39,7 +39,7 @@ def load(
     place = Path(path)
     if engine is not None:
         targets.get(engine)
-    if place.is_dir() or not place.exists() and restored(place):
+    if place.is_dir() or (not place.exists() and restored(place)):
         bundle = Bundle.open(place)
         return from_bundle(
             bundle, engine=engine, device=device, trust=trust, threads=threads, seed=seed,
@@ -101,8 +101,8 @@ def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[s
     if signature is None:
         raise BundleError(
             f"{where} has no signature: Roadworthy did not write it",
-            hint=f"roadworthy inspect {where} shows what it is; export the policy with Roadworthy: a "
-            "foreign file does not say what its memory is",
+            hint=f"roadworthy inspect {where} shows what it is; export the policy with Roadworthy: "
+            "a foreign file does not say what its memory is",
         )
     files = {Path(where).name: data}
     return target, Artifact(files=files, signature=signature, where=where, canary=canary)

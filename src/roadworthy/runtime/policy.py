@@ -78,10 +78,11 @@ class Policy:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[Any, PolicyState | None]:
-        """The action and the next state, as Stable-Baselines3 has it; a state for policies with memory.
+        """The action and the next state, as Stable-Baselines3 has it.
 
-        Without `state` memory starts anew, and so do the rows where `episode_start` is true.
-        Whether actions are drawn is decided at the export: another `deterministic` is refused.
+        The state is None where the policy has no memory. Without `state` memory starts anew, and so
+        do the rows where `episode_start` is true. Whether actions are drawn was decided at the
+        export: another `deterministic` is refused.
         """
         return predicted(self, observation, state, episode_start, deterministic)
 

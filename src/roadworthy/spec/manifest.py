@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from roadworthy.spec.json_file import Form, numbers, refuse_malformed, understood
+from roadworthy.spec.port import shape_of
 from roadworthy.spec.sampling import Sampling
-from roadworthy.spec.signature import Signature
+from roadworthy.spec.signature import Signature, broadcasts
 
 _PORT = {
     "name": str, "dtype": str, "shape": [(int, str)], "description?": str, "unit?": str,
@@ -49,9 +50,19 @@ def refuse_malformed_manifest(manifest: Any, *, where: str) -> None:
     """An error with everything in the manifest that is not as it must be."""
     refuse_malformed(manifest, _FORM, where=where)
     with understood(where):
-        Signature.from_json(manifest["signature"])
+        signature = Signature.from_json(manifest["signature"])
         if manifest.get("sampling"):
-            Sampling.from_json(manifest["sampling"])
+            _refuse_unfit(Sampling.from_json(manifest["sampling"]), signature)
+
+
+def _refuse_unfit(sampling: Sampling, signature: Signature) -> None:
+    """An error if the statistics of a port are not those of its elements."""
+    for port in signature.inputs:
+        row = tuple(dim for dim in port.shape if isinstance(dim, int))
+        for side in ("mean", "spread") if port.name in sampling.typical else ():
+            shape = shape_of(getattr(sampling.typical[port.name], side))
+            if not broadcasts(shape, row):
+                raise ValueError(f"the {side} of {port.name} has shape {shape}, a row has {row}")
 
 
 def read_signature(data: Any, *, where: str) -> Signature:

@@ -241,7 +241,7 @@ def _about_problems(port: Port) -> Iterator[Finding]:
     yield from limit_problems(about.low, about.high, where=port.name)
     row = tuple(dim for dim in port.shape if isinstance(dim, int))
     for side, limit in (("low", about.low), ("high", about.high)):
-        if limit is not None and not _broadcasts(shape_of(limit), row):
+        if limit is not None and not broadcasts(shape_of(limit), row):
             yield Finding(
                 code="RW023", where=port.name,
                 what=f"the {side} limit has shape {shape_of(limit)}, a row has {row}",
@@ -267,7 +267,8 @@ def _noise_problems(signature: Signature) -> Iterator[Finding]:
         yield Finding(code="RW020", what="all inputs are noise: a policy needs one besides")
 
 
-def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
+def broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
+    """Whether numbers of this shape can be spread over a row."""
     if shape is None or len(shape) > len(row):
         return False
     return all(a in (1, b) for a, b in zip(reversed(shape), reversed(row), strict=False))
