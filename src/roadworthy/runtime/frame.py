@@ -21,13 +21,7 @@ class MemoryBuffers:
         self.sides = tuple({m.name: m.fresh(rows) for m in self.memory} for _ in range(2))
         self.turn = 0
         self.ticks = np.zeros((), dtype=np.int32)
-        self._decimation = signature.decimation if signature.clock else 1
-
-    def advance(self) -> None:
-        """One tick later; memory is on the other side."""
-        self.turn = 1 - self.turn
-        if self._decimation > 1:
-            self.ticks[...] = (self.ticks + 1) % self._decimation
+        self.decimation = signature.decimation if signature.clock else 1
 
     def reset(self, mask: Array | None = None) -> None:
         if mask is None or mask.all():
@@ -106,9 +100,13 @@ class Frame:
         return {name: buffer for name, buffer, _, _ in self._slots}
 
     def run(self, buffers: MemoryBuffers) -> dict[str, Array]:
-        self._runs[buffers.turn]()
-        # Only a step that succeeded moves memory on.
-        buffers.advance()
+        turn = buffers.turn
+        self._runs[turn]()
+        # Only a step that succeeded moves memory on, to the other side. Here and not in a method:
+        # the call would be a hundredth of a small step.
+        buffers.turn = 1 - turn
+        if buffers.decimation > 1:
+            buffers.ticks[...] = (buffers.ticks + 1) % buffers.decimation
         return {name: buffer.copy() for name, buffer in self._outputs}
 
 

@@ -18,8 +18,8 @@ from roadworthy.runtime.state import PolicyState, memory_findings, refuse_foreig
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
-# Steps from one look for NaN to the next: each look costs as much as a small step.
-LOOK_EVERY = 32
+# Steps from one look for NaN to the next: each look costs half as much as a small step.
+LOOK_EVERY = 128
 # Buffers are kept for the batch sizes in use; a server that sees every size must not grow.
 MOST_FRAMES = 8
 
