@@ -76,8 +76,9 @@ class Frame:
             for port in signature.inputs
             for view in (_view(port, inputs[port.name], unbatched),)
         )
-        self._outputs = tuple(
-            (port.name, _view(port, outputs[port.name], unbatched)) for port in signature.outputs
+        self._copies = tuple(
+            (port.name, _view(port, outputs[port.name], unbatched).copy)
+            for port in signature.outputs
         )
 
     def load(self, inputs: Mapping[str, Any]) -> bool:
@@ -107,7 +108,10 @@ class Frame:
         buffers.turn = 1 - turn
         if buffers.decimation > 1:
             buffers.ticks[...] = (buffers.ticks + 1) % buffers.decimation
-        return {name: buffer.copy() for name, buffer in self._outputs}
+        results = {}
+        for name, copy in self._copies:  # until Python 3.12 a comprehension is a call
+            results[name] = copy()
+        return results
 
 
 def _buffer(port: Port, dims: Mapping[str, int]) -> Array:

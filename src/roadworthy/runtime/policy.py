@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import cycle, repeat
 from typing import Any
 
@@ -44,7 +44,7 @@ class Policy:
         self._noise = NoiseSource(signature, seed)
         self._draws = bool(self._noise.ports)
         self._watch = watch
-        self._look: Iterator[bool] = _looks() if watch else repeat(False)
+        self._look: Callable[[], bool] = (_looks() if watch else repeat(False)).__next__
 
     def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs for `inputs`; memory moves on by one step.
@@ -59,7 +59,7 @@ class Policy:
             frame = self._prepare(inputs)
         outputs = frame.run(self._buffers)
         self._fresh = False
-        if next(self._look):
+        if self._look():
             self._say_nan(frame.inputs())
         return outputs
 
@@ -251,7 +251,7 @@ class Policy:
         """A warning for the first NaN that is seen; then nothing is looked at any more."""
         where = feeds.first_nan(inputs) or feeds.first_nan(self._buffers.copies(), kind="memory ")
         if where:
-            self._watch, self._look = False, repeat(False)
+            self._watch, self._look = False, repeat(False).__next__
             feeds.warn_nan(where)
 
     def __repr__(self) -> str:
