@@ -16,7 +16,6 @@ from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
 
-
 # Keywords that go by name, and what is written for them.
 _BY_NAME = {
     "memory": "{'h': 'hidden'}",

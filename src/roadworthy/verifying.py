@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError, need
-from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.bundle import Bundle, restored
 from roadworthy.spec.certificate import Certificate
 from roadworthy.verification.examine import Progress, examine
 
@@ -48,7 +48,7 @@ def verify(
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
     `canary` is that of `rw.load`.
     """
-    if not Path(path).is_dir():
+    if not Path(path).is_dir() and not restored(Path(path)):
         raise UsageError(
             f"{path} is not a bundle folder",
             hint="pass the folder: a lone .onnx has no recorded steps to compare with",

@@ -44,9 +44,10 @@ def test_foreign_file_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"print('hello')", b"\x00" * 40])
 def test_file_that_is_no_model_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "script.onnx").write_bytes(data)
-    done = roadworthy("inspect", "script.onnx", cwd=tmp_path)
-    assert done.code == 2
-    assert "script.onnx is no ONNX file, or a damaged one" in done.err
+    for more in ((), ("--graph",), ("--operators",), ("--json",)):
+        done = roadworthy("inspect", "script.onnx", *more, cwd=tmp_path)
+        assert done.code == 2
+        assert "script.onnx is no ONNX file, or a damaged one" in done.err + done.out
 
 
 @pytest.mark.parametrize(

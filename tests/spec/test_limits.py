@@ -148,6 +148,24 @@ def test_file_beyond_its_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.M
         rw.load(folder)
 
 
+@pytest.mark.parametrize("name", ["policy.onnx", "SHA256SUMS"])
+def test_file_that_the_system_does_not_give_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = hostile.sealed(tmp_path / "bundle")
+    real = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.name == name:  # as a broken disk answers
+            raise OSError(5, "Input/output error", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    for path in (folder, folder / name):
+        with pytest.raises(rw.BundleError, match=f"{name}: it cannot be read: Input/output error"):
+            rw.load(path)
+
+
 @pytest.mark.parametrize("link", ["SHA256SUMS", "policy.onnx", "more", "extra.txt"])
 def test_link_anywhere_is_refused(tmp_path: Path, link: str) -> None:
     folder = tmp_path / "bundle"

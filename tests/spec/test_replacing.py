@@ -131,7 +131,7 @@ def test_folder_of_another_name_is_left_alone(tmp_path: Path) -> None:
     assert leftovers(tmp_path / "walker") == [".walker2.partial-abc"]
 
 
-@pytest.mark.parametrize("use", [rw.load, Bundle.open], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("use", [rw.load, rw.verify, Bundle.open], ids=lambda f: f.__name__)
 def test_bundle_that_was_on_its_way_comes_back_at_the_next_load(
     tmp_path: Path, use: object
 ) -> None:

@@ -24,12 +24,7 @@ HINT = "rw.export(module, folder, …) writes a file that says all of it, with a
 
 def show(path: Path, data: bytes, *, as_json: bool) -> None:
     """Prints ports, operators and opsets of the file, and everything that it leaves open."""
-    try:
-        found, elsewhere = summary(data), external_data(data)
-    except NotAModel as error:
-        raise _no_model(path, str(error)) from error
-    if not found.ports:
-        raise _no_model(path, "it has no inputs and no outputs")
+    found, elsewhere = read(path, data), external_data(data)
     if as_json:
         digest = hashlib.sha256(data).hexdigest()
         print_json(
@@ -43,6 +38,18 @@ def show(path: Path, data: bytes, *, as_json: bool) -> None:
         )
         return
     _print(path, data, found, elsewhere)
+
+
+def read(path: Path, data: bytes) -> ModelSummary:
+    """What the file says, or an error if it is no ONNX file at all."""
+    try:
+        found = summary(data)
+        external_data(data)
+    except NotAModel as error:
+        raise _no_model(path, str(error)) from error
+    if not found.ports:
+        raise _no_model(path, "it has no inputs and no outputs")
+    return found
 
 
 def _print(path: Path, data: bytes, found: ModelSummary, elsewhere: str | None) -> None:

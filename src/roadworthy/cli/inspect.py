@@ -69,6 +69,8 @@ def inspect(
             out().print(values_table(rows, compared=against is not None))
         return
     bundle = Bundle.open(path) if path.is_dir() else None
+    if bundle is None and not is_archive(data := path.read_bytes()):
+        foreign.read(path, data)
     if graph:
         lines = graph_lines(path, bundle, target, trust=trust)
         if as_json:

@@ -11,7 +11,7 @@ from roadworthy.runtime import engines, onnx_file
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import Artifact, Engine, OnnxEngine
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, nearest, restored
+from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, nearest, readable, restored
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.manifest import read_signature
 from roadworthy.spec.signature import Signature
@@ -47,7 +47,9 @@ def load(
         )  # fmt: skip
     if not place.is_file():
         raise BundleError(f"{place} does not exist", hint=nearest(place))
-    target, artifact = _alone(place.read_bytes(), str(place), engine, canary)
+    with readable(place):
+        data = place.read_bytes()
+    target, artifact = _alone(data, str(place), engine, canary)
     opened = engines.opened(target, artifact, device=device, trust=trust, threads=threads)
     return Policy(artifact.signature, opened, seed=seed, watch=True)
 

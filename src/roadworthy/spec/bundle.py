@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,10 @@ class Bundle:
             raise BundleError(
                 f"{root} is not a bundle: it has no {SUMS}", hint="export to that folder first"
             )
-        listed = sums(root)
-        _refuse_foreign_entries(root, listed)
-        files = {name: _read(root, name, sum_) for name, sum_ in listed.items()}
+        with readable(root):
+            listed = sums(root)
+            _refuse_foreign_entries(root, listed)
+            files = {name: _read(root, name, sum_) for name, sum_ in listed.items()}
         where = f"{root / MANIFEST}"
         manifest = from_json(files[MANIFEST], where=where)
         if not isinstance(manifest, dict):
@@ -105,6 +107,19 @@ class Bundle:
                 hint="copy the bundle again from its source, or export it again",
             )
         return cls(root, files, manifest)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What the system says when a file cannot be read, as an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise BundleError(
+            f"it cannot be read: {error.strerror or error}",
+            where=str(error.filename or path),
+            hint="check who may read the file, and whether the disk is there",
+        ) from error
 
 
 def restored(folder: Path) -> bool:

@@ -21,14 +21,19 @@ ROW_BYTES = GIBI
 DECIMATION = 10_000
 
 
-def refuse_larger(what: str, size: int, most: int, *, where: str = "") -> None:
+_COPY_AGAIN = "the file is damaged, or somebody made it so: copy it again from its source"
+
+
+def refuse_larger(
+    what: str, size: int, most: int, *, where: str = "", hint: str = _COPY_AGAIN
+) -> None:
     """An error if `size` bytes are more than `most`."""
     if size > most:
         raise BundleError(
             f"{what} {size_text(size)}, at most {size_text(most)} is read",
             code="RW204",
             where=where,
-            hint="the file is damaged, or somebody made it so: copy it again from its source",
+            hint=hint,
         )
 
 

@@ -63,7 +63,10 @@ class Trace:
         for side, tolerances in (("allowed", self.allowed), ("one_step", self.one_step)):
             arrays |= {f"{side}:{name}": exponents(value) for name, value in tolerances.items()}
         size = sum(array.nbytes for array in (*self.inputs.values(), *self.outputs.values()))
-        refuse_larger("the recorded steps take", size, TRACE_BYTES, where="trace.npz")
+        refuse_larger(
+            "the recorded steps take", size, TRACE_BYTES, where="trace.npz",
+            hint="export with smaller inputs, such as images of fewer pixels",
+        )  # fmt: skip
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
         return buffer.getvalue()
