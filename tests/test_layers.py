@@ -116,6 +116,13 @@ def test_running_a_policy_imports_nothing_heavy(path: Path) -> None:
         assert not known & at_import(path)
 
 
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_onnxruntime_has_one_door(path: Path) -> None:
+    """Behind which its telemetry is off."""
+    door = name(path) == "runtime/telemetry.py"
+    assert ("onnxruntime" in roots_of(everywhere(path))) == door
+
+
 @pytest.mark.parametrize("path", [p for p in MODULES if part(p) in RUNNING], ids=name)
 def test_verification_knows_the_original_by_its_contract_alone(path: Path) -> None:
     asked = {each for each in everywhere(path) if each.startswith("roadworthy.originals")}

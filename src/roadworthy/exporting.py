@@ -29,6 +29,7 @@ from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning,
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
+from roadworthy.runtime.canary import remember
 from roadworthy.source import Source
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
@@ -242,7 +243,11 @@ def write_bundle(
             waived = described | {"waivers": ["uncertified"]}
             sealing.write_json(partial / bundles.MANIFEST, waived)
         sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
-    return Bundle.open(target)
+    bundle = Bundle.open(target)
+    for name in bundle.targets:
+        if not target_table.get(name).code:  # it was loaded and stepped here: it need not be tried
+            remember(bundle.files_of(name).values())
+    return bundle
 
 
 def _raise_failed(certificate: Certificate, original: Original) -> None:
@@ -299,5 +304,10 @@ def _certify(partial: Path, original: Original, options: ExportOptions) -> Certi
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
     return examine(
-        unsealed, original=original, seed=options.seed, progress=options.progress, trust=True
+        unsealed,
+        original=original,
+        seed=options.seed,
+        progress=options.progress,
+        trust=True,
+        canary=False,
     )

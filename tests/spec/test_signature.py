@@ -146,7 +146,7 @@ def test_all_problems_are_reported_at_once() -> None:
             "[RW020] the action 'act' is not an output\n  → outputs: actions",
         ),
         ({"period_s": math.inf}, "[RW020] period_s must be positive, got inf"),
-        ({"decimation": 0}, "[RW020] decimation must be ≥ 1, got 0"),
+        ({"decimation": 0}, "[RW020] decimation must be 1 to 10000, got 0"),
     ],
 )
 def test_broken_rule_is_named(parts: dict[str, Any], expected: str) -> None:
