@@ -18,22 +18,24 @@ from tests.policies import CASES
 OPEN_LOOP = {"replay", "fresh steps", "logits", "batch", "free run", "reset"}
 THOUSANDTH = 1e-3
 # Policy → why PyTorch's own rounding hides so small a change.
-HIDDEN: dict[str, str] = {}
+HIDDEN = {"half_precision": "the steps of float16 are a thousandth themselves"}
+# Policy → the matrix that is moved, where the last one has no part in the action.
+MOVED = {"squashed_gaussian": "mean.weight"}
 # Cases with no weights at all, or none that is a float.
 WITHOUT_WEIGHTS: dict[str, str] = {}
 
 
-def with_one_moved(source: rw.Source) -> rw.Source:
+def with_one_moved(source: rw.Source, name: str) -> rw.Source:
     """The source with the middle weight of its last matrix changed, in place."""
     weights = [each for each in source.module.parameters() if each.ndim > 1]
-    last = weights[-1]
+    last = source.module.get_parameter(MOVED[name]) if name in MOVED else weights[-1]
     with torch.no_grad():
         last.view(-1)[last.numel() // 2] += THOUSANDTH * last.abs().median()
     return source
 
 
 def failed(exported: Exported) -> set[str]:
-    moved = with_one_moved(exported.case.make())
+    moved = with_one_moved(exported.case.make(), exported.case.name)
     certificate = rw.verify(exported.folder, against=moved, seed=3)
     return {check.name for check in certificate.checks if not check.passed}
 

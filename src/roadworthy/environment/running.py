@@ -31,7 +31,7 @@ from roadworthy.errors import Finding
 
 # A counter moves at every step; what moves later, the long run sees.
 WATCHED_STEPS = 3
-_CONTAINERS = (list, dict, set, deque)
+_CONTAINERS = (list, tuple, dict, set, deque)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _DRAWS = "the environment draws random numbers here, and a file must not"
 _NO_DRAWS = (
