@@ -21,8 +21,6 @@ THOUSANDTH = 1e-3
 HIDDEN = {"half_precision": "the steps of float16 are a thousandth themselves"}
 # Policy → the matrix that is moved, where the last one has no part in the action.
 MOVED = {"squashed_gaussian": "mean.weight"}
-# Cases with no weights at all, or none that is a float.
-WITHOUT_WEIGHTS: dict[str, str] = {}
 
 
 def with_one_moved(source: rw.Source, name: str) -> rw.Source:
