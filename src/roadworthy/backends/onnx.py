@@ -15,6 +15,7 @@ import torch
 from roadworthy.backends import Settings
 from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
 from roadworthy.backends.torchlib import onnx_program
+from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -99,7 +100,8 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
     try:
         with quiet():
             prepared = _prepared(graph, settings.opset)
-            return onnx_program(prepared, settings.opset, settings.translations).model
+            translations = {**own_translations(), **settings.translations}
+            return onnx_program(prepared, settings.opset, translations).model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
 
