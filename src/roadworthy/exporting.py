@@ -17,6 +17,7 @@ from roadworthy import backends
 from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
+from roadworthy.border import answers
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.door import to_source
@@ -105,6 +106,7 @@ class ExportPlan:
         return backends.get(target).configured(self.settings)
 
 
+@answers
 def export(
     source: Any,
     folder: str | os.PathLike[str],
@@ -151,6 +153,7 @@ def export(
     return export_source(described, folder, plan)
 
 
+@answers
 def export_environment(
     env: ExportableEnvironment,
     actor: torch.nn.Module,

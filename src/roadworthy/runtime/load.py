@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from roadworthy import targets
+from roadworthy.border import answers
 from roadworthy.errors import BundleCorrupt, BundleError, RoadworthyError, did_you_mean
 from roadworthy.runtime import engines, onnx_file
 from roadworthy.runtime.engine import Artifact, Engine, OnnxEngine
@@ -15,6 +16,7 @@ from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle
 from roadworthy.spec.signature import Signature
 
 
+@answers
 def load(
     path: str | os.PathLike[str],
     *,
