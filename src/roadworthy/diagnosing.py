@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import adapter_for
+from roadworthy.border import answers
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
@@ -85,6 +86,7 @@ class Diagnosis:
         return f"no errors; {trial}"
 
 
+@answers
 def diagnose(
     source: Any,
     *,
@@ -182,7 +184,7 @@ def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> 
 def _ran(patient: Patient, source: Source) -> list[Finding]:
     """What running the policy shows; nothing where it does not run, which the trial will say."""
     try:
-        with export_mode(source):
+        with analysis_mode(source):
             analysis = ModuleAnalysis(source)
             return findings(dataclasses.replace(patient, analysis=analysis), RUNNING)
     except Exception:  # whatever it was, the trial meets it too

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import types
-from collections import deque
+from collections import UserDict, deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +18,13 @@ _NEVER_ENTERED = (
     torch.Tensor, torch.dtype, torch.device, torch.Generator,
     np.random.Generator, np.random.RandomState, random.Random,
     type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
+    torch.jit.ScriptFunction,
 )  # fmt: skip
 _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
+# Others that call themselves mappings (a TensorDict, a configuration) are entered as objects: their
+# keys may give new views at every question, or refuse to be set.
+_MAPPINGS = (dict, UserDict)
+_TENSORDICT_INTERNALS = ("_tensordict", "_param_td")
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
@@ -90,7 +95,10 @@ def preserved(*roots: object) -> Iterator[None]:
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
     dot = f"{path}." if path else ""
-    if isinstance(value, MutableMapping):
+    if isinstance(value, torch.jit.ScriptModule):
+        for name, each in _scripted(value):
+            yield f"{dot}{name}", (ATTRIBUTE, name), each
+    elif isinstance(value, _MAPPINGS):
         for key, each in value.items():
             yield f"{dot}{key}", (ITEM, key), each
     elif isinstance(value, (list, tuple, deque)):
@@ -102,8 +110,17 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
         if isinstance(getattr(value, "__dict__", None), dict):
             # A parameter's path is the one a user would type: `net.0.weight`.
             skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
+            if isinstance(value, MutableMapping):
+                skipped = (*skipped, *_TENSORDICT_INTERNALS)
             for name, each in vars(value).items():
                 yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each
+
+
+def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
+    """What a scripted module holds: its other attributes belong to TorchScript."""
+    yield from module.named_parameters(recurse=False)
+    yield from module.named_buffers(recurse=False)
+    yield from module.named_children()
 
 
 def _slots(value: object) -> list[str]:
@@ -123,7 +140,10 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, np.ndarray):
         copy = value.copy()
         return [lambda: np.copyto(value, copy) if value.flags.writeable else None]
-    if isinstance(value, MutableMapping):
+    if isinstance(value, torch.jit.ScriptModule):
+        training = value.training
+        return [lambda: setattr(value, "training", training)]
+    if isinstance(value, _MAPPINGS):
         return [_keep_mapping(value)]
     if isinstance(value, (list, deque)):
         items = list(value)
@@ -216,11 +236,12 @@ def same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return (
-            one.shape == other.shape
-            and one.dtype == other.dtype
-            and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
-            and bool(torch.equal(one.isnan(), other.isnan()))
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        if one.is_meta or other.is_meta:  # without values
+            return one.is_meta == other.is_meta
+        return bool(torch.equal(one.nan_to_num(), other.nan_to_num())) and bool(
+            torch.equal(one.isnan(), other.isnan())
         )
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and one.tobytes() == other.tobytes()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch.distributions import Distribution
+from torch.nn.modules import transformer
 
 from roadworthy.quiet import quiet
 
@@ -18,11 +21,32 @@ def traceable() -> Iterator[None]:
     fast = torch.backends.mha.get_fastpath_enabled()
     # A distribution looks at the values of its parameters to validate them; a graph has none.
     validate = Distribution._validate_args
+    # A Transformer looks at the values of its mask to see whether it is causal.
+    detect = transformer._detect_is_causal_mask
     torch.backends.mha.set_fastpath_enabled(False)
+    transformer._detect_is_causal_mask = _as_it_was_said
+    builtins.len = _symbolic_len
     Distribution.set_default_validate_args(False)
     try:
         with torch.no_grad(), quiet():
             yield
     finally:
+        builtins.len = _len
+        transformer._detect_is_causal_mask = detect
         torch.backends.mha.set_fastpath_enabled(fast)
         Distribution.set_default_validate_args(validate)
+
+
+_len = builtins.len
+
+
+def _symbolic_len(value: Any, /) -> Any:
+    """The rows of a tensor as its shape tells them: `len` itself gives a number, and freezes it."""
+    if isinstance(value, torch.Tensor) and value.ndim:
+        return value.shape[0]
+    return _len(value)
+
+
+def _as_it_was_said(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Whether the caller said that the mask is causal; if not, it is applied as it stands."""
+    return bool(is_causal)

@@ -10,6 +10,8 @@ found and whose form could be put right stand here; those that could not are nam
 | `functions.py`  | atan2, logarithms and exponentials |
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
+| `ordering.py`   | sorting, medians, running extremes, searching |
+| `shapes.py`     | squeezing, sums along an axis |
 """
 
 from __future__ import annotations
@@ -22,10 +24,17 @@ from typing import Any
 @cache
 def own_translations() -> Mapping[Any, Callable[..., Any]]:
     """Operator → the function in onnxscript that writes it as PyTorch computes it."""
-    from roadworthy.backends.translations import arithmetic, attention, functions, recurrent
+    from roadworthy.backends.translations import (
+        arithmetic,
+        attention,
+        functions,
+        ordering,
+        recurrent,
+        shapes,
+    )  # fmt: skip
 
     return {
         operator: function
-        for module in (arithmetic, functions, attention, recurrent)
+        for module in (arithmetic, functions, attention, recurrent, ordering, shapes)
         for operator, function in module.TABLE.items()
     }

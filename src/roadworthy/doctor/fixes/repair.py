@@ -8,7 +8,7 @@ from dataclasses import replace
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.fixes.branches import choices, python_flags
 from roadworthy.doctor.fixes.copies import ModuleCopies
-from roadworthy.doctor.fixes.dtypes import long_indices, one_precision
+from roadworthy.doctor.fixes.dtypes import float_ports, long_indices, one_precision
 from roadworthy.errors import ExportError, Finding
 from roadworthy.originals.module import ModuleOriginal
 from roadworthy.originals.original import TRACE_STEPS
@@ -17,11 +17,12 @@ from roadworthy.source import Source
 
 FIXES: tuple[Callable[[ModuleCopies, Finding], bool], ...] = (
     one_precision,
+    float_ports,
     long_indices,
     python_flags,
     choices,
 )
-FIXABLE = {"RW103", "RW116"}
+FIXABLE = {"RW022", "RW103", "RW116"}
 MOST_FIXES = 16
 
 
