@@ -10,9 +10,8 @@ docs/operators.md.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,18 @@ from operator_cases import ALONE, Function, Kind, kinds
 from torch import Tensor, nn
 
 from roadworthy.backends import Settings
+from roadworthy.backends.departures import DEPARTURES
 from roadworthy.backends.onnx import OnnxBackend
+from roadworthy.backends.translations import own_translations
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 
-# How many times PyTorch's own distance from the float64 value, and how many ulps, are no difference.
+# As far from the float64 value as so many times PyTorch's own result, and so many ulps, is near.
 TIMES, ULPS = 4.0, 8.0
 TOGETHER = 20
+DOCS = Path(__file__).parent.parent / "docs"
 Arrays = list[np.ndarray[Any, Any]]
 
 
@@ -62,9 +64,7 @@ class Together(nn.Module):
     def __init__(self, functions: Sequence[Function]) -> None:
         super().__init__()
         self.functions = functions
-        self.layers = nn.ModuleList(
-            each.layer for each in functions if hasattr(each, "layer")
-        )
+        self.layers = nn.ModuleList(each.layer for each in functions if hasattr(each, "layer"))
 
     def forward(self, *inputs: Tensor) -> list[Tensor]:
         return [each(*inputs).clone() for each in self.functions]
@@ -93,24 +93,18 @@ def _results(kind: Kind, names: list[str], settings: Settings) -> Iterator[Resul
     compared = zip(*_computed(kind, names, session), strict=True)
     for name, (rounded, exact, got, alone) in zip(names, compared, strict=True):
         found = dict.fromkeys(
-            each
-            for ran in (got, alone)
-            for each in _differences(kind, rounded, exact, ran)
+            each for ran in (got, alone) for each in _differences(kind, rounded, exact, ran)
         )
         yield Result(kind=kind.name, operator=name, differences=tuple(found))
 
 
-def exported(
-    kind: Kind, names: Sequence[str], settings: Settings
-) -> onnxruntime.InferenceSession:
+def exported(kind: Kind, names: Sequence[str], settings: Settings) -> onnxruntime.InferenceSession:
     """The operators in one ONNX file, written by the backend and opened."""
     inputs = kind.inputs()
     batch = torch.export.Dim("batch", min=1)
     module = Together([kind.functions[name] for name in names]).eval()
-    graph = torch.export.export(
-        module, inputs, dynamic_shapes=({0: batch},) * len(inputs) and (({0: batch},) * len(inputs),),
-        strict=False,
-    )  # fmt: skip
+    shapes = (({0: batch},) * len(inputs),)
+    graph = torch.export.export(module, inputs, dynamic_shapes=shapes, strict=False)
     with torch.no_grad():
         outputs = module(*inputs)
     program = Program(
@@ -145,10 +139,10 @@ def _computed(
     arrays = [each.numpy() for each in inputs]
     labels = [f"in_{i}" for i in range(len(arrays))]
     got = session.run(None, dict(zip(labels, arrays, strict=True)))
-    rows = [
-        session.run(None, {label: each[row : row + 1] for label, each in zip(labels, arrays, strict=True)})
-        for row in range(len(arrays[0]))
-    ]  # fmt: skip
+    rows = []
+    for row in range(len(arrays[0])):
+        single = [each[row : row + 1] for each in arrays]
+        rows.append(session.run(None, dict(zip(labels, single, strict=True))))
     alone = [np.concatenate(each) for each in zip(*rows, strict=True)]
     exact = [r if e is None else e for e, r in zip(exact, rounded, strict=True)]
     return rounded, exact, got, alone
@@ -162,13 +156,13 @@ def _exactly(function: Function, doubles: tuple[Tensor, ...]) -> np.ndarray[Any,
         return None
 
 
-def _differences(
-    kind: Kind, rounded: Any, exact: Any, got: Any
-) -> Iterator[Difference]:
+def _differences(kind: Kind, rounded: Any, exact: Any, got: Any) -> Iterator[Difference]:
     inputs = [each.numpy() for each in kind.inputs()]
     if got.shape != rounded.shape or got.dtype != rounded.dtype:
         yield Difference(
-            what=f"{got.dtype} {got.shape} for {rounded.dtype} {rounded.shape}", count=1, examples=()
+            what=f"{got.dtype} {got.shape} for {rounded.dtype} {rounded.shape}",
+            count=1,
+            examples=(),
         )
         return
     for what, where in _parted(rounded, exact, got, along=kind.along).items():
@@ -205,7 +199,8 @@ def _near(rounded: Any, exact: Any, got: Any, along: bool) -> Any:
     size = np.abs(exact)
     if along and exact.ndim > 1:
         finite = np.where(np.isfinite(rounded), size, 0)
-        size = np.maximum(size, finite.reshape(len(finite), -1).max(1).reshape(-1, *[1] * (exact.ndim - 1)))  # fmt: skip
+        largest = finite.reshape(len(finite), -1).max(1)
+        size = np.maximum(size, largest.reshape(-1, *[1] * (exact.ndim - 1)))
     unit = np.spacing(np.minimum(size, 3e38).astype(rounded.dtype)).astype(np.float64)
     return np.abs(got.astype(np.float64) - exact) <= TIMES * own + ULPS * unit
 
@@ -227,25 +222,68 @@ def _refusal(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:160]
 
 
+def table(results: Sequence[Result]) -> str:
+    """docs/operators.md: what was mended, what is named in certificates, and all that was found."""
+    refused = [each for each in results if each.refused]
+    differing = [each for each in results if each.differences]
+    lines = [
+        "# Operators, compared with PyTorch at their corners",
+        "",
+        "Written by `benchmarks/operator_sweep.py`, which says what is compared and how: "
+        f"{len(results)} operators, {len(results) - len(refused) - len(differing)} the same "
+        f"everywhere, {len(differing)} that differ somewhere, {len(refused)} that ONNX does not "
+        "have.",
+        "",
+        "## Written by this project, because the usual ONNX form differs",
+        "",
+        ", ".join(f"`{name}`" for name in sorted({_aten(each) for each in own_translations()})),
+        "",
+        "## Named in the certificate of every policy that uses them (RW340)",
+        "",
+        "| operators | range | what differs |",
+        "| --- | --- | --- |",
+        *(
+            f"| {', '.join(f'`{name}`' for name in row.operators)} | {row.where} | {row.what} |"
+            for row in DEPARTURES
+        ),
+        "",
+        "## All that the sweep finds",
+        "",
+        "Signs of zero and numbers that overflow in PyTorch itself are listed here and not in "
+        "certificates.",
+        "",
+        "| operator | inputs | what differs | places | for example: inputs: PyTorch, onnxruntime |",
+        "| --- | --- | --- | --- | --- |",
+        *(
+            f"| `{each.operator}` | {each.kind} | {found.what} | {found.count} | "
+            f"{found.examples[0] if found.examples else ''} |"
+            for each in differing
+            for found in {d.what: d for d in each.differences}.values()
+        ),
+        "",
+        "## Refused",
+        "",
+        ", ".join(f"`{each.operator}`" for each in refused),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _aten(operator: Any) -> str:
+    return str(operator).removeprefix("aten.").partition(".")[0]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=machine.RESULTS / "operators.json")
-    parser.add_argument("--kind", default="", help="kinds whose name holds this")
-    parser.add_argument("--only", default="", help="operators whose name holds this")
+    parser.add_argument("--docs", type=Path, default=DOCS / "operators.md")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results = []
     for kind in kinds():
-        if arguments.kind not in kind.name:
-            continue
-        chosen = {n: f for n, f in kind.functions.items() if arguments.only in n}
-        kind = Kind(kind.name, kind.inputs, chosen, kind.along)
-        for each in swept(kind):
-            results.append(each)
-            if each.refused or each.differences:
-                print(json.dumps(asdict(each), ensure_ascii=False, indent=1))
-    print(len(results), "operators", sum(bool(r.refused) for r in results), "refused",
-          sum(bool(r.differences) for r in results), "differ")
+        results += swept(kind)
+        print(f"{kind.name}: {len(results)} operators so far", flush=True)
+    machine.write(arguments.out, {"operators": [asdict(each) for each in results]})
+    arguments.docs.write_text(table(results))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from roadworthy import backends
 from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
+from roadworthy.backends.departures import departures
 from roadworthy.border import answers
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
@@ -229,6 +230,9 @@ def write_bundle(
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)
+        if "onnx" in files:
+            notes = departures(program, plan.translations)
+            certificate = replace(certificate, findings=(*certificate.findings, *notes))
         if not certificate.passed:
             if not options.allow_uncertified:
                 _raise_failed(certificate, original)

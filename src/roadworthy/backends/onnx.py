@@ -14,7 +14,13 @@ import torch
 
 from roadworthy.backends import Settings
 from roadworthy.backends.folding import folded
-from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
+from roadworthy.backends.refusals import (
+    Place,
+    conversion_failure,
+    places,
+    refuse_draws,
+    runtime_failure,
+)
 from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
@@ -61,6 +67,7 @@ class OnnxBackend:
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
         known = places(model)
+        refuse_draws(known)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.settings.ir_version

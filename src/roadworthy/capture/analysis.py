@@ -198,8 +198,7 @@ class ModuleAnalysis:
                 remembered.memory_port(name, self.memory_rows[name], self.memory_axes[name])
                 for name in self.composed.memory_names
             ),
-            action=(self._action() if self.source.steps else None)
-            or self.source.meaning,
+            action=(self._action() if self.source.steps else None) or self.source.meaning,
             period_s=self.source.period_s,
         )
 

@@ -60,12 +60,17 @@ def is_number(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, np.generic))
 
 
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be read: not on `meta`, nor left over from inside of a vmap."""
+    return not tensor.is_meta and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
 def values(root: object) -> dict[str, Value]:
     """Path → a copy of every tensor, array and number below `root`."""
     found: dict[str, Value] = {}
     for path, value in walk(root):
         if isinstance(value, torch.Tensor):
-            found[path] = value.detach().clone()
+            found[path] = value.detach().clone() if has_values(value) else None
         elif isinstance(value, np.ndarray):
             found[path] = value.copy()
         elif is_number(value):
@@ -171,6 +176,8 @@ def kept(value: Any) -> list[Callable[[], None]]:
 
 
 def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
+    if not has_values(tensor):
+        return lambda: None
     # `data` is an alias of the storage: it undoes a move to another device as well.
     alias, copy = tensor.data, tensor.detach().clone()
 
@@ -238,8 +245,8 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
-        if one.is_meta or other.is_meta:  # without values
-            return one.is_meta == other.is_meta
+        if not (has_values(one) and has_values(other)):
+            return has_values(one) == has_values(other)
         return bool(torch.equal(one.nan_to_num(), other.nan_to_num())) and bool(
             torch.equal(one.isnan(), other.isnan())
         )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.distributions import Distribution
 from torch.nn.modules import transformer
+from torch.overrides import TorchFunctionMode
 
 from roadworthy.quiet import quiet
 
@@ -28,7 +29,7 @@ def traceable() -> Iterator[None]:
     builtins.len = _symbolic_len
     Distribution.set_default_validate_args(False)
     try:
-        with torch.no_grad(), quiet():
+        with torch.no_grad(), quiet(), _WrittenOut():
             yield
     finally:
         builtins.len = _len
@@ -50,3 +51,30 @@ def _symbolic_len(value: Any, /) -> Any:
 def _as_it_was_said(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
     """Whether the caller said that the mask is causal; if not, it is applied as it stands."""
     return bool(is_causal)
+
+
+class _WrittenOut(TorchFunctionMode):
+    """Functions that look at sizes as numbers, in operators that do not."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _WRITTEN_OUT.get(func, func)(*args, **(kwargs or {}))
+
+
+def _take_along_dim(input: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:  # noqa: A002
+    """`torch.take_along_dim` by gather: its own code compares the sizes of both as numbers."""
+    if dim is None:
+        return input.flatten().gather(0, indices.flatten())
+    axis = dim % input.ndim
+    common = [
+        taken if isinstance(own, int) and own == 1 else own
+        for own, taken in zip(input.shape, indices.shape, strict=True)
+    ]
+    own, taken = list(common), list(common)
+    own[axis], taken[axis] = input.shape[axis], indices.shape[axis]
+    return input.expand(own).gather(axis, indices.expand(taken))
+
+
+_WRITTEN_OUT: dict[Any, Any] = {
+    torch.take_along_dim: _take_along_dim,
+    torch.Tensor.take_along_dim: _take_along_dim,
+}

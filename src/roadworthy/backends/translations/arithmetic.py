@@ -116,10 +116,10 @@ def power(self: Any, exponent: float) -> Any:
     return op.Pow(op.Cast(self, to=ir.DataType.FLOAT), ir.tensor(exponent, ir.DataType.FLOAT))
 
 
-def clamp(self: Any, min: float | None = None, max: float | None = None) -> Any:
+def clamp(self: Any, min: float | None = None, max: float | None = None) -> Any:  # noqa: A002
     """Clip with one end takes the largest number for the other, and makes ∞ finite."""
     if min is not None and max is not None:
-        return op.Clip(self, op.CastLike(min, self), op.CastLike(max, self))
+        return op.Clip(self, _like(min, self), _like(max, self))
     if min is not None:
         return op.Max(self, _like(min, self))
     if max is not None:
@@ -127,12 +127,12 @@ def clamp(self: Any, min: float | None = None, max: float | None = None) -> Any:
     return op.Identity(self)
 
 
-def clamp_min(self: Any, min: float) -> Any:
-    return op.Max(self, _like(min, self))
+def clamp_min(self: Any, low: float) -> Any:
+    return op.Max(self, _like(low, self))
 
 
-def clamp_max(self: Any, max: float) -> Any:
-    return op.Min(self, _like(max, self))
+def clamp_max(self: Any, high: float) -> Any:
+    return op.Min(self, _like(high, self))
 
 
 def hypot(self: Any, other: Any) -> Any:

@@ -16,7 +16,7 @@ Cell = Callable[[Any, tuple[Any, ...], Sequence[Any]], tuple[Any, ...]]
 
 
 def lstm(
-    input: Any,
+    value: Any,
     hx: Sequence[Any],
     params: Sequence[Any],
     has_biases: bool,
@@ -27,21 +27,20 @@ def lstm(
     batch_first: bool,
 ) -> Any:
     directions = 2 if bidirectional else 1
-    projected = len(params) > num_layers * directions * (4 if has_biases else 2)
-    steps = input.shape[1 if batch_first else 0]
-    cells = num_layers * directions * steps if isinstance(steps, int) else None
-    if cells is None or (cells > MOST_CELLS and not projected):
-        return torchlib.aten_lstm(
-            input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-        )
     each = len(params) // (num_layers * directions)
+    projected = each > (4 if has_biases else 2)
+    steps = value.shape[1 if batch_first else 0]
+    if not projected and _too_long(steps, num_layers * directions):
+        return torchlib.aten_lstm(
+            value, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+        )
     weights = [params[i : i + each] for i in range(0, len(params), each)]
     cell = _LstmCell(has_biases)
-    return _unrolled(cell, input, tuple(hx), weights, directions, steps, batch_first)
+    return _unrolled(cell, value, tuple(hx), weights, directions, steps, batch_first)
 
 
 def gru(
-    input: Any,
+    value: Any,
     hx: Any,
     params: Sequence[Any],
     has_biases: bool,
@@ -52,19 +51,35 @@ def gru(
     batch_first: bool,
 ) -> Any:
     directions = 2 if bidirectional else 1
-    steps = input.shape[1 if batch_first else 0]
-    if not isinstance(steps, int) or num_layers * directions * steps > MOST_CELLS:
+    steps = value.shape[1 if batch_first else 0]
+    if _too_long(steps, num_layers * directions):
         return torchlib.aten_gru(
-            input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+            value, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
         )
     each = 4 if has_biases else 2
     weights = [params[i : i + each] for i in range(0, len(params), each)]
-    return _unrolled(_gru_cell, input, (hx,), weights, directions, steps, batch_first)
+    return _unrolled(_gru_cell, value, (hx,), weights, directions, steps, batch_first)
+
+
+def left_to_onnxruntime(node: torch.fx.Node) -> bool:
+    """Whether an LSTM or a GRU of a graph is too long to be written step by step."""
+    values, _, params, has_biases, layers, _, _, bidirectional, batch_first = node.args
+    assert isinstance(values, torch.fx.Node)
+    assert isinstance(layers, int)
+    assert isinstance(params, (list, tuple))
+    steps = values.meta["val"].shape[1 if batch_first else 0]
+    cells = layers * (2 if bidirectional else 1)
+    projected = len(params) // cells > (4 if has_biases else 2)
+    return not projected and _too_long(steps, cells)
+
+
+def _too_long(steps: object, cells: int) -> bool:
+    return not isinstance(steps, int) or steps * cells > MOST_CELLS
 
 
 def _unrolled(
     cell: Cell,
-    input: Any,
+    value: Any,
     state: tuple[Any, ...],
     weights: Sequence[Sequence[Any]],
     directions: int,
@@ -73,7 +88,7 @@ def _unrolled(
 ) -> tuple[Any, ...]:
     """The outputs of all steps, then the last state of every layer and direction."""
     time = 1 if batch_first else 0
-    values = _apart(input, steps, time)
+    values = _apart(value, steps, time)
     starts = list(zip(*(_apart(each, len(weights), 0) for each in state), strict=True))
     ends: list[tuple[Any, ...]] = []
     for layer in range(len(weights) // directions):
@@ -114,9 +129,7 @@ class _LstmCell:
         bias = op.Add(*weights[2:4]) if self.has_biases else None
         gates = _affine(h, weights[1], _affine(x, weights[0], bias))
         into, forget, new, out = op.Split(gates, axis=-1, num_outputs=4)
-        c = op.Add(
-            op.Mul(op.Sigmoid(forget), c), op.Mul(op.Sigmoid(into), op.Tanh(new))
-        )
+        c = op.Add(op.Mul(op.Sigmoid(forget), c), op.Mul(op.Sigmoid(into), op.Tanh(new)))
         h = op.Mul(op.Sigmoid(out), op.Tanh(c))
         projection = weights[4 if self.has_biases else 2 :]
         return (_affine(h, projection[0]) if projection else h), c
@@ -125,13 +138,23 @@ class _LstmCell:
 def _gru_cell(x: Any, state: tuple[Any, ...], weights: Sequence[Any]) -> tuple[Any, ...]:
     """One step of a GRU."""
     (h,) = state
-    of_x, of_h = weights[2:] or (None, None)
-    x_reset, x_update, x_new = op.Split(_affine(x, weights[0], of_x), axis=-1, num_outputs=3)
-    h_reset, h_update, h_new = op.Split(_affine(h, weights[1], of_h), axis=-1, num_outputs=3)
-    reset = op.Sigmoid(op.Add(x_reset, h_reset))
-    update = op.Sigmoid(op.Add(x_update, h_update))
-    new = op.Tanh(op.Add(x_new, op.Mul(reset, h_new)))
+    # Both gates at once; the third block of the hidden state is not simply added to that of x.
+    (x_gates, h_gates, *gate_biases), (x_new, h_new, *new_biases) = zip(
+        *(_two_and_one(each) for each in weights), strict=True
+    )
+    bias = op.Add(*gate_biases) if gate_biases else None
+    gates = op.Sigmoid(_affine(h, h_gates, _affine(x, x_gates, bias)))
+    reset, update = op.Split(gates, axis=-1, num_outputs=2)
+    of_x, of_h = new_biases or (None, None)
+    new = op.Tanh(op.Add(_affine(x, x_new, of_x), op.Mul(reset, _affine(h, h_new, of_h))))
     return (op.Add(new, op.Mul(update, op.Sub(h, new))),)
+
+
+def _two_and_one(weight: Any) -> tuple[Any, Any]:
+    """The rows of a constant for the two gates, and those for the new state."""
+    size = weight.shape[0]
+    border = size // 3 * 2
+    return op.Slice(weight, [0], [border], [0]), op.Slice(weight, [border], [size], [0])
 
 
 def _affine(x: Any, weight: Any, added: Any = None) -> Any:

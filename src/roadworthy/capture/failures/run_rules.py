@@ -15,7 +15,8 @@ RUN_RULES = (
     Rule(
         text=r"(?P<op>\w+)\(\): Expected dtype int64 for index|"
         r"(?P<one_hot>one_hot) is only applicable to index tensor|"
-        r"tensors used as indices must be long",
+        r"tensors used as indices must be long|"
+        r"argument #1 'indices' to have one of the following scalar types: Long",
         code="RW116",
         what="an index must be int64, and has another dtype",
         hint="index.long() where it is used; or rw.export(…, fix=True)",
@@ -28,6 +29,13 @@ RUN_RULES = (
         "on "
         "the CPU",
         hint="use the device of the input: torch.zeros(…, device=obs.device)",
+    ),
+    Rule(
+        text=r"[Mm]eta tensor|device meta|on meta\b",
+        code="RW119",
+        what="a weight that forward uses is on the meta device: it has no values",
+        hint="make the module on the CPU and load its weights: module.to_empty(device='cpu'), then "
+        "module.load_state_dict(…)",
     ),
     Rule(
         text=r"more than one element of the written-to tensor",
