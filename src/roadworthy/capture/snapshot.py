@@ -24,7 +24,8 @@ _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 # Others that call themselves mappings (a TensorDict, a configuration) are entered as objects: their
 # keys may give new views at every question, or refuse to be set.
 _MAPPINGS = (dict, UserDict)
-_TENSORDICT_INTERNALS = ("_tensordict", "_param_td")
+# Where a TensorDict, or one made of parameters or of a stack, keeps what it holds.
+_TENSORDICT_INTERNALS = ("_tensordict", "_param_td", "tensordicts")
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
@@ -58,6 +59,14 @@ def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
 def is_number(value: object) -> bool:
     """Whether this is a number of Python or NumPy, a flag, or nothing at all."""
     return value is None or isinstance(value, (bool, int, float, np.generic))
+
+
+def is_tensordict(value: object) -> bool:
+    """Whether this is a TensorDict of any kind; without importing the library."""
+    return any(
+        kind.__name__ == "TensorDictBase" and kind.__module__.startswith("tensordict.")
+        for kind in type(value).__mro__
+    )
 
 
 def has_values(tensor: torch.Tensor) -> bool:
@@ -115,7 +124,7 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
         if isinstance(getattr(value, "__dict__", None), dict):
             # A parameter's path is the one a user would type: `net.0.weight`.
             skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
-            if isinstance(value, MutableMapping):
+            if is_tensordict(value):
                 skipped = (*skipped, *_TENSORDICT_INTERNALS)
             for name, each in vars(value).items():
                 yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each

@@ -74,7 +74,13 @@ def _take_along_dim(input: torch.Tensor, indices: torch.Tensor, dim: int | None 
     return input.expand(own).gather(axis, indices.expand(taken))
 
 
+def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str = "") -> Any:
+    """`torch.cdist` by one way for every number of rows: the differences themselves."""
+    return torch.cdist(x1, x2, p, "donot_use_mm_for_euclid_dist")
+
+
 _WRITTEN_OUT: dict[Any, Any] = {
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
+    torch.cdist: _cdist,
 }

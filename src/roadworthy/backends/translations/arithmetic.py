@@ -103,6 +103,11 @@ def copysign(self: Any, other: Any) -> Any:
     return op.Mul(size, op.Where(negative(other), minus, plus))
 
 
+def copysign_scalar(self: Any, other: float) -> Any:
+    size = op.Abs(self)
+    return op.Neg(size) if math.copysign(1.0, other) < 0 else size
+
+
 def power(self: Any, exponent: float) -> Any:
     """Roots as roots: C's pow gives ∞ for the root of −∞, and PyTorch NaN."""
     if self.dtype.is_floating_point():
@@ -179,6 +184,7 @@ TABLE = {
     _aten.sign.default: sign,
     _aten.signbit.default: signbit,
     _aten.copysign.Tensor: copysign,
+    _aten.copysign.Scalar: copysign_scalar,
     _aten.pow.Tensor_Scalar: power,
     _aten.clamp.default: clamp,
     _aten.clamp_min.default: clamp_min,

@@ -52,6 +52,20 @@ def median(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return op.Where(broken, _like(math.nan, self), values), op.Where(broken, first, indices)
 
 
+def nanmedian(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The median of what is no NaN; NaN where nothing else is there."""
+    _, order = sort(self, dim)
+    zero, one, two = _integer(0), _integer(1), _integer(2)
+    numbers = op.Cast(op.Not(op.IsNaN(self)), to=ir.DataType.INT64)
+    count = op.ReduceSum(numbers, [dim], keepdims=1)
+    place = op.Max(op.Div(op.Sub(count, one), two), zero)
+    indices = op.GatherElements(order, place, axis=dim)
+    values = op.GatherElements(self, indices, axis=dim)
+    return (
+        (values, indices) if keepdim else (op.Squeeze(values, [dim]), op.Squeeze(indices, [dim]))
+    )
+
+
 def _ranked(self: Any, rank: Any, dim: int, keepdim: bool) -> Any:
     _, indices = op.TopK(_keys(self), rank, axis=dim, largest=0)
     last = op.Slice(indices, [-1], [_LAST], [dim])
@@ -171,6 +185,7 @@ TABLE = {
     _aten.sort.stable: sort_stable,
     _aten.kthvalue.default: kthvalue,
     _aten.median.dim: median,
+    _aten.nanmedian.dim: nanmedian,
     _aten.cummax.default: cummax,
     _aten.cummin.default: cummin,
     _aten.searchsorted.Tensor: searchsorted,

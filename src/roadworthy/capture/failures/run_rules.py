@@ -15,8 +15,7 @@ RUN_RULES = (
     Rule(
         text=r"(?P<op>\w+)\(\): Expected dtype int64 for index|"
         r"(?P<one_hot>one_hot) is only applicable to index tensor|"
-        r"tensors used as indices must be long|"
-        r"argument #1 'indices' to have one of the following scalar types: Long",
+        r"tensors used as indices must be long",
         code="RW116",
         what="an index must be int64, and has another dtype",
         hint="index.long() where it is used; or rw.export(…, fix=True)",
@@ -29,6 +28,20 @@ RUN_RULES = (
         "on "
         "the CPU",
         hint="use the device of the input: torch.zeros(…, device=obs.device)",
+    ),
+    Rule(
+        text=r"argument #1 'indices' to have one of the following scalar types: Long",
+        code="RW116",
+        what="an index must be int64, and is a float",
+        hint="index.long() where it is used; or an example of int64: example={'obs': obs.long()}",
+    ),
+    Rule(
+        text=r"index out of range in self",
+        code="RW102",
+        what="an index that comes from the inputs lies outside of the table: on the robot this "
+        "would be a crash",
+        hint="keep it inside where it is used: index.clamp(0, table.num_embeddings - 1); where the "
+        "whole input is the index, its limits do too: about={'obs': rw.About(low=0, high=…)}",
     ),
     Rule(
         text=r"[Mm]eta tensor|device meta|on meta\b",
