@@ -38,7 +38,7 @@ MENDED: dict[str, dict[str, set[str]]] = {
     "pairs of floats": {
         "atan2": set(), "polar angle": set(), "logaddexp": set(), "logaddexp2": set(),
         "hypot": set(), "copysign": set(), "xlogy": set(), "maximum": set(),
-        "fmax": set(), "fmin": set(),
+        "fmax": {"sign of zero"}, "fmin": {"sign of zero"},
         "remainder": {"a number for NaN"}, "floor_divide": {"sign of zero"},
     },
     "pairs of integers": {

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from roadworthy.capture.plain_parts import plain_parts
 from roadworthy.capture.snapshot import preserved, walk
-from roadworthy.capture.unscripted import unscripted
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
 
@@ -31,7 +31,7 @@ def export_mode(source: Source) -> Iterator[None]:
 @contextmanager
 def analysis_mode(source: Source) -> Iterator[None]:
     """Export mode for what is to be analysed and captured: in Python from top to bottom."""
-    with export_mode(source), unscripted(source.module):
+    with export_mode(source), plain_parts(source.module):
         yield
 
 

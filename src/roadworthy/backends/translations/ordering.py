@@ -61,9 +61,7 @@ def nanmedian(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     place = op.Max(op.Div(op.Sub(count, one), two), zero)
     indices = op.GatherElements(order, place, axis=dim)
     values = op.GatherElements(self, indices, axis=dim)
-    return (
-        (values, indices) if keepdim else (op.Squeeze(values, [dim]), op.Squeeze(indices, [dim]))
-    )
+    return (values, indices) if keepdim else (op.Squeeze(values, [dim]), op.Squeeze(indices, [dim]))
 
 
 def _ranked(self: Any, rank: Any, dim: int, keepdim: bool) -> Any:
