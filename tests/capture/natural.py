@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from tensordict import TensorDict, TensorDictParams
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -52,49 +51,6 @@ class Scripted(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.head(self.trunk(self.norm(obs, None)))
-
-
-class Ensemble(nn.Module):
-    """Q functions as in TD-MPC2: stacked weights, called through one module that has none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        nets = [nn.Sequential(nn.Linear(6, 8), nn.ELU(), nn.Linear(8, 2)) for _ in range(3)]
-        self.params = TensorDict.from_modules(*nets, as_module=True)
-        with self.params[0].data.to("meta").to_module(nets[0]):
-            self.module = nets[0]
-
-    def _call(self, params: Any, x: Tensor) -> Tensor:
-        with params.to_module(self.module):
-            result: Tensor = self.module(x)
-        return result
-
-    def forward(self, obs: Tensor) -> Tensor:
-        together = torch.vmap(self._call, (0, None), randomness="different")
-        mean: Tensor = together(self.params, obs).mean(0)
-        return mean
-
-
-class Parameters(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        held = {"weight": torch.linspace(-1, 1, 12).reshape(6, 2), "bias": torch.ones(2)}
-        self.params = TensorDictParams(TensorDict(held))
-
-    def forward(self, obs: Tensor) -> Tensor:
-        result: Tensor = obs @ self.params["weight"] + self.params["bias"]
-        return result
-
-
-class Locked(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stats = TensorDict({"mean": torch.ones(6), "std": 2 * torch.ones(6)}).lock_()
-        self.net = nn.Linear(6, 2)
-
-    def forward(self, obs: Tensor) -> Tensor:
-        result: Tensor = self.net((obs - self.stats["mean"]) / self.stats["std"])
-        return result
 
 
 class CriticNeverLoaded(nn.Module):
@@ -276,9 +232,6 @@ class OrderStatistics(nn.Module):
 # Module → example, and what else is said.
 NATURAL: dict[type[nn.Module], dict[str, Any]] = {
     Scripted: {},
-    Ensemble: {},
-    Parameters: {},
-    Locked: {},
     CriticNeverLoaded: {},
     ManySeen: {},
     ViewedByLength: {},

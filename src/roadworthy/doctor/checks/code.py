@@ -8,7 +8,6 @@ from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reached import reached_lines
 from roadworthy.doctor.reading import CodePattern, Kind, code_patterns
 from roadworthy.errors import Finding, Severity
-from roadworthy.lines import place_of
 
 # Kind → code, severity, what, hint.
 _SAID: dict[Kind, tuple[str, Severity, str, str]] = {
@@ -63,9 +62,7 @@ def forward(patient: Patient) -> Iterator[Finding]:
     given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
     for path, module in patient.written_by_users():
         # Inputs are known by name for the outermost forward only.
-        for sight in code_patterns(module, set() if path else given):
-            if reached is not None and place_of(sight.where) not in reached:
-                continue
+        for sight in code_patterns(module, set() if path else given, reached):
             if sight.kind == "state":
                 yield from _state(patient, path, sight)
             else:
