@@ -1,15 +1,15 @@
 """Submodules that torch.export cannot enter, in a form that it can, while a graph is captured.
 
 A module that `torch.jit.script` compiled in this process still knows its Python class; what it
-holds is put into an instance of that class. A `TensorDictParams`, whose parameters have names that
-lead nowhere, becomes a TensorDict of the same tensors. The original that the artifact is compared
-with stays as it was.
+holds is put into an instance of that class. The parameters of a `TensorDictParams` have names that
+lead nowhere: a plain module takes its place, and whoever reads the attribute gets a TensorDict of
+that module's parameters. The original that the artifact is compared with stays as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -21,42 +21,67 @@ from roadworthy.errors import UsageError
 @contextmanager
 def plain_parts(module: torch.nn.Module) -> Iterator[None]:
     """No submodule of `module` is scripted or a TensorDict, until the block ends."""
-    owners = [each for each in module.modules() if not _is_foreign(each)]
-    before = [(owner, dict(owner._modules)) for owner in owners]
     paths = {id(each): path for path, each in module.named_modules()}
-    made: dict[int, Any] = {}
-    put: list[tuple[torch.nn.Module, str]] = []
-    try:
-        for owner, children in before:
-            for name, child in children.items():
+    owners = [each for each in module.modules() if not _is_foreign(each)]
+    made: dict[int, torch.nn.Module] = {}
+    with ExitStack() as undo:
+        for owner in owners:
+            undo.callback(_restored(owner))
+            for name, child in list(owner._modules.items()):
                 if child is None or not _is_foreign(child):
                     continue
-                path = f"{type(module).__name__}.{paths[id(child)]}"
-                plain = made.setdefault(id(child), _plain(child, path))
-                if isinstance(plain, torch.nn.Module):
-                    owner._modules[name] = plain
-                else:
-                    del owner._modules[name]
-                    vars(owner)[name] = plain
-                    put.append((owner, name))
+                if id(child) not in made:
+                    made[id(child)] = _plain(child, f"{type(module).__name__}.{paths[id(child)]}")
+                owner._modules[name] = made[id(child)]
+                if is_tensordict(child):
+                    _read_as(owner, name, child)
         yield
-    finally:
-        for owner, name in put:
-            vars(owner).pop(name, None)
-        for owner, children in before:
-            if owner._modules != children:
-                owner._modules.clear()
-                owner._modules.update(children)
+
+
+def _restored(owner: torch.nn.Module) -> Callable[[], None]:
+    """What gives a module its submodules and its class back."""
+    children, kind = dict(owner._modules), type(owner)
+
+    def restore() -> None:
+        owner.__class__ = kind
+        owner._modules.update(children)
+
+    return restore
 
 
 def _is_foreign(module: torch.nn.Module) -> bool:
     return isinstance(module, torch.jit.ScriptModule) or is_tensordict(module)
 
 
-def _plain(child: torch.nn.Module, path: str) -> Any:
+def _plain(child: torch.nn.Module, path: str) -> torch.nn.Module:
     if isinstance(child, torch.jit.ScriptModule):
         return _python_module(child, path)
-    return child.data  # a TensorDict of tensors
+    holder = torch.nn.Module()
+    for key, value in _leaves(child).items():
+        holder.register_buffer(_flat(key), value)
+    return holder
+
+
+def _leaves(held: Any) -> dict[Any, torch.Tensor]:
+    return dict(held.data.items(include_nested=True, leaves_only=True))
+
+
+def _flat(key: Any) -> str:
+    """`0_weight` for the nested key ("0", "weight")."""
+    return key.replace(".", "_") if isinstance(key, str) else "_".join(map(_flat, key))
+
+
+def _read_as(owner: torch.nn.Module, name: str, held: Any) -> None:
+    """Changes the class of `owner`: the attribute is a TensorDict of what stands in its place."""
+    layout, kind = held.data, type(owner)
+
+    def read(self: torch.nn.Module) -> Any:
+        now = self._modules[name]
+        return layout.named_apply(lambda key, _: getattr(now, _flat(key)), nested_keys=True)
+
+    # Under the names of the class itself, so that its source is found.
+    said = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, name: property(read)}
+    owner.__class__ = type(kind.__name__, (kind,), said)
 
 
 def _python_module(scripted: torch.jit.ScriptModule, path: str) -> torch.nn.Module:

@@ -50,7 +50,7 @@ def _squeezed(graph: torch.export.ExportedProgram, name: str) -> Iterator[Findin
         axes = [each % len(shape) for each in ([said] if isinstance(said, int) else said)]
         if not any(isinstance(shape[axis], torch.SymInt) for axis in axes):
             continue
-        single = [axis for axis in axes if shape[axis] == 1 and isinstance(shape[axis], int)]
+        single = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] == 1]
         where = quoted_line(node.meta.get("stack_trace") or "") or name
         yield Finding(
             code=BatchSpecialised.code,
