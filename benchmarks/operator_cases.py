@@ -375,12 +375,12 @@ ROWS: dict[str, Function] = {
     "quantile": lambda x: x.quantile(0.5, dim=-1),
     "renorm": lambda x: torch.renorm(x, 2, 0, 1.0),
     "scatter one": lambda x: torch.zeros_like(x).scatter(-1, x.nan_to_num().argmax(-1, True), 1.0),
-    "log_prob normal": lambda x: torch.distributions.Normal(0.0, 2.0, False).log_prob(x),
+    "log_prob normal": lambda x: torch.distributions.Normal(0.0, 2.0, False).log_prob(x),  # type: ignore[no-untyped-call]
     "sdpa": lambda x: _attention(x),
     "sdpa causal": lambda x: _attention(x, is_causal=True),
     "sdpa 3-D": lambda x: F.scaled_dot_product_attention(*[x[:, :, None] * 0.5] * 3),
     "sdpa 3-D causal": lambda x: F.scaled_dot_product_attention(
-        *[x[:, :, None] * 0.5] * 3, is_causal=True
+        x[:, :, None], x[:, :, None], x[:, :, None], is_causal=True
     ),
 }
 

@@ -134,7 +134,7 @@ def _computed(
     with torch.no_grad():
         rounded = [each.numpy() for each in module(*inputs)]
         module.double()
-        exact = [_exactly(function, doubles) for function in module.functions]
+        doubled = [_exactly(function, doubles) for function in module.functions]
         module.float()
     arrays = [each.numpy() for each in inputs]
     labels = [f"in_{i}" for i in range(len(arrays))]
@@ -144,7 +144,7 @@ def _computed(
         single = [each[row : row + 1] for each in arrays]
         rows.append(session.run(None, dict(zip(labels, single, strict=True))))
     alone = [np.concatenate(each) for each in zip(*rows, strict=True)]
-    exact = [r if e is None else e for e, r in zip(exact, rounded, strict=True)]
+    exact = [r if e is None else e for e, r in zip(doubled, rounded, strict=True)]
     return rounded, exact, got, alone
 
 
@@ -278,7 +278,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=DOCS / "operators.md")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    results = []
+    results: list[Result] = []
     for kind in kinds():
         results += swept(kind)
         print(f"{kind.name}: {len(results)} operators so far", flush=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roadworthy.errors import MissingExtra as MissingExtra
     from roadworthy.errors import PortMismatch as PortMismatch
     from roadworthy.errors import RoadworthyError as RoadworthyError
+    from roadworthy.errors import RoadworthyWarning as RoadworthyWarning
     from roadworthy.errors import UsageError as UsageError
     from roadworthy.exporting import ExportOptions as ExportOptions
     from roadworthy.exporting import export as export
@@ -89,6 +90,7 @@ _HOMES = {
     "PolicyWrapper": "roadworthy.runtime.protocol",
     "PortMismatch": "roadworthy.errors",
     "RoadworthyError": "roadworthy.errors",
+    "RoadworthyWarning": "roadworthy.errors",
     "ScaleOffset": "roadworthy.spec.transforms",
     "ScaleToBounds": "roadworthy.spec.transforms",
     "Signature": "roadworthy.spec.signature",

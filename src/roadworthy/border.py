@@ -25,7 +25,7 @@ def answers(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except RoadworthyError:
+        except (RoadworthyError, Warning):  # warnings are errors where the user says so
             raise
         except Exception as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -25,7 +26,7 @@ from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.errors import CertificateFailed, ExportError, UsageError
+from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
@@ -151,7 +152,12 @@ def export(
         action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s,
         ignore=ignore, **framework,
     )  # fmt: skip
-    return export_source(described, folder, plan)
+    bundle = export_source(described, folder, plan)
+    certificate = Certificate.from_bytes(bundle.files[bundles.CERTIFICATE])
+    for finding in certificate.findings:
+        if finding.severity == "warning":
+            warnings.warn(str(finding), RoadworthyWarning, stacklevel=2)
+    return bundle
 
 
 @answers

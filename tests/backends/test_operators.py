@@ -20,6 +20,7 @@ from roadworthy.backends import Settings
 from roadworthy.backends.departures import DEPARTURES, departures
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
+from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 
 # torch.onnx warns of its own parts; the backend keeps it quiet, torch.export does not.
@@ -91,9 +92,16 @@ def test_users_own_translation_wins() -> None:
     assert session.run(None, {"in_0": ones, "in_1": ones})[0].tolist() == [2.0, 2.0, 2.0]
 
 
+# Not those of the module: only its graph is looked at.
+PORTS = Signature(
+    inputs=(Port(name="obs", dtype="float32", shape=("batch", 4)),),
+    outputs=(Port(name="actions", dtype="float32", shape=("batch", 4)),),
+)
+
+
 def program(module: nn.Module, *inputs: Tensor) -> Program:
     graph = torch.export.export(module.eval(), inputs, strict=False)
-    return Program(signature=Signature(), graph=graph, recipe={}, source_name="module")
+    return Program(signature=PORTS, graph=graph, recipe={}, source_name="module")
 
 
 class Choosing(nn.Module):

@@ -189,7 +189,7 @@ class SetUpOtherwise(nn.Module):
             if mean.sum() > 0:
                 mean = mean * float(mean.max())
             return mean.tanh()
-        elif self.kind == "one_hot":
+        elif self.kind == "one_hot":  # noqa: RET505
             return torch.distributions.OneHotCategorical(logits=mean).sample()
         return torch.from_numpy(mean.numpy())
 

@@ -114,7 +114,9 @@ class ModuleAnalysis:
                     where=port,
                     hint="start from finite values, most often zeros",
                 )
-        return tuple(slots[name] for name in declared), initial
+        ordered = tuple(slots[name] for name in declared)
+        # In the order of the slots, which is that of the results of a step.
+        return ordered, {port: initial[port] for each in ordered for port in each.ports}
 
     def _after_one_call(
         self, slots: Mapping[str, Slot], initial: Tensors, kept: Mapping[str, Attribute]

@@ -38,7 +38,7 @@ def capture(source: Source) -> Program:
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
             signature=analysis.signature,
-            graph=_owned(graph),
+            graph=_owned(_even_limits(graph)),
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
             sampling=sampling_of(graph, analysis.signature),
@@ -49,7 +49,22 @@ def captured_graph(source: Source) -> tuple[Signature, torch.export.ExportedProg
     """The graph alone, from one example: for comparing, not for writing."""
     with analysis_mode(source):
         analysis = ModuleAnalysis(source, assume_pure=True)
-        return analysis.signature, _owned(_graph(analysis, analysis.sized({})))
+        graph = _graph(analysis, analysis.sized({}))
+        return analysis.signature, _owned(_even_limits(graph))
+
+
+def _even_limits(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Changes the graph: `x.clamp(0, 0.5)` becomes `x.clamp(0.0, 0.5)`, which says the same.
+
+    torch.onnx makes a tensor of the limit that is whole, finds no clamp for the pair, and gives up.
+    """
+    clamps = (torch.ops.aten.clamp.default, torch.ops.aten.clip.default)
+    for node in graph.graph.nodes:
+        limits = node.args[1:]
+        if node.target in clamps and any(isinstance(each, float) for each in limits):
+            even = (float(each) if isinstance(each, int) else each for each in limits)
+            node.args = (node.args[0], *even)
+    return graph
 
 
 def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import random
 import types
 from collections import UserDict, deque
@@ -26,6 +28,8 @@ _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 _MAPPINGS = (dict, UserDict)
 # Where a TensorDict, or one made of parameters or of a stack, keeps what it holds.
 _TENSORDICT_INTERNALS = ("_tensordict", "_param_td", "tensordicts")
+# Numbers that C code can share; Python sees them as bytes.
+C_VALUES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
@@ -162,6 +166,11 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, (list, deque)):
         items = list(value)
         return [lambda: _refill(value, items)]
+    if isinstance(value, (bytearray, array.array)):
+        return [_keep_sequence(value, value[:])]
+    if isinstance(value, C_VALUES):
+        held = bytes(value)
+        return [lambda: _refill_c(value, held)]
     if isinstance(value, torch.Generator):
         return [_keep_generator(value)]
     if isinstance(value, np.random.Generator):
@@ -182,6 +191,17 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(getattr(value, "__dict__", None), dict):
         parts.append(_keep_mapping(vars(value)))
     return parts
+
+
+def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:
+    def restore() -> None:
+        value[:] = items
+
+    return restore
+
+
+def _refill_c(value: Any, held: bytes) -> None:
+    ctypes.memmove(ctypes.addressof(value), held, len(held))
 
 
 def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:

@@ -6,6 +6,7 @@ import functools
 import json
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ import roadworthy
 from roadworthy.border import unforeseen
 from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, verify
 from roadworthy.cli.console import print_findings
-from roadworthy.errors import CertificateFailed, RoadworthyError
+from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
 _DEBUG = "--debug"
@@ -77,6 +78,8 @@ def run(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     # Behind the verb as well: it is wanted when the command has just failed.
     plain = [word for word in words if word != _DEBUG]
+    # Every verb prints the findings of what it made.
+    warnings.simplefilter("ignore", RoadworthyWarning)
     try:
         app(plain, prog_name="roadworthy")
     except Exception as raised:

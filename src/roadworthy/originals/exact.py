@@ -32,6 +32,8 @@ _TURNING = (
     _aten.round.default, _aten.round.decimals, _aten.floor.default, _aten.ceil.default,
     _aten.trunc.default, _aten.sign.default,
 )  # fmt: skip
+# What gives a value another dtype.
+_CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
 # Says that a value has the dtype which it had when it was captured.
 _ASSERTS = (_aten._assert_tensor_metadata.default,)
 _EXACT = {
@@ -77,9 +79,20 @@ class GraphYardstick:
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
         self.turning = any(target in _TURNING for target in called)
         self._chooses = any(target in _CHOICES for target in called)
+        self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
         self._writes = any(_mutates(target) for target in called)
         self._doubles: list[Any] | None = None
+
+    def _cut_from_floats(self, graph: torch.fx.Graph) -> Iterator[str]:
+        """The outputs of whole numbers that were floats in the node before."""
+        (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
+        for name, node in self._named(returned).items():
+            if isinstance(node, torch.fx.Node) and node.target in _CASTS:
+                before = node.args[0]
+                assert isinstance(before, torch.fx.Node)
+                if before.meta["val"].is_floating_point() and _is_whole(node.meta["val"]):
+                    yield name
 
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         recorder = _Recording(self._module) if self._chooses else None
@@ -149,6 +162,13 @@ class GraphYardstick:
                     results = recorder.run(*held, *recorder.converted(arguments))
         except Exception as error:  # torch raises what it likes, and prints the graph
             raise NoYardstick(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        named = self._named(results)
+        logits = [] if recorder is None else recorder.logits
+        named |= {f"logits {index}": each for index, each in enumerate(logits)}
+        return {name: value.detach().numpy().copy() for name, value in named.items()}
+
+    def _named(self, results: Any) -> dict[str, Any]:
+        """What the graph returns, by the names of outputs and memories."""
         returned = [
             result
             for spec, result in zip(self._specs.output_specs, results, strict=True)
@@ -156,10 +176,7 @@ class GraphYardstick:
         ]
         names = [port.name for port in self._signature.outputs]
         names += [f"memory {each.name}" for each in self._signature.memory]
-        named = dict(zip(names, returned, strict=True))
-        logits = [] if recorder is None else recorder.logits
-        named |= {f"logits {index}": each for index, each in enumerate(logits)}
-        return {name: value.detach().numpy().copy() for name, value in named.items()}
+        return dict(zip(names, returned, strict=True))
 
 
 class _Recording(torch.fx.Interpreter):
@@ -265,6 +282,11 @@ class _Exact(_Recording):
 
 class _ExactEntering(_Exact, _Entering):
     """What enters each operator that rounding may turn, in float64."""
+
+
+def _is_whole(value: torch.Tensor) -> bool:
+    floats = value.is_floating_point() or value.is_complex()
+    return not floats and value.dtype != torch.bool
 
 
 def _copied(value: Any) -> Any:

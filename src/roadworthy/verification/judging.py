@@ -127,7 +127,7 @@ class Judge:
 
 def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
     seen = [each[name] for each in budget.seen if name in each]
-    if original.dtype.kind != "f":
+    if budget.truth[name].dtype.kind != "f":
         gap = np.abs(got.astype(np.float64) - original.astype(np.float64))
         speaks = _any_same(seen, original, 0.0)
         shown = speaks & _any_same(seen, got, 0.0) & (gap > 0)

@@ -7,6 +7,7 @@ found and whose form could be put right stand here; those that could not are nam
 | file            | operators |
 | --------------- | --------- |
 | `arithmetic.py` | remainders, quotients, rounding, signs, powers, clamps |
+| `constants.py`  | numbers that are no float32 |
 | `functions.py`  | atan2, logarithms and exponentials |
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
@@ -27,14 +28,12 @@ def own_translations() -> Mapping[Any, Callable[..., Any]]:
     from roadworthy.backends.translations import (
         arithmetic,
         attention,
+        constants,
         functions,
         ordering,
         recurrent,
         shapes,
-    )  # fmt: skip
+    )
 
-    return {
-        operator: function
-        for module in (arithmetic, functions, attention, recurrent, ordering, shapes)
-        for operator, function in module.TABLE.items()
-    }
+    tables = (arithmetic, constants, functions, attention, recurrent, ordering, shapes)
+    return {operator: function for module in tables for operator, function in module.TABLE.items()}

@@ -7,14 +7,15 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript import opset18 as op
+
+from roadworthy.backends.translations.writing import like, op
 
 _aten = torch.ops.aten
 
 
 def negative(x: Any) -> Any:
     """Whether a float is below zero or is −0.0: 1 / −0.0 is −∞, and −∞ + 1 / −∞ is below zero."""
-    return op.Less(op.Add(x, op.Reciprocal(x)), _like(0.0, x))
+    return op.Less(op.Add(x, op.Reciprocal(x)), like(0.0, x))
 
 
 def remainder(self: Any, other: Any) -> Any:
@@ -88,18 +89,18 @@ def sign(self: Any) -> Any:
         return op.Identity(self)
     if not self.dtype.is_floating_point():
         return op.Sign(self)
-    return op.Where(op.IsNaN(self), _like(0.0, self), op.Sign(self))
+    return op.Where(op.IsNaN(self), like(0.0, self), op.Sign(self))
 
 
 def signbit(self: Any) -> Any:
     if self.dtype.is_floating_point():
         return negative(self)
-    return op.Less(self, _like(0, self))
+    return op.Less(self, like(0, self))
 
 
 def copysign(self: Any, other: Any) -> Any:
     size = op.Abs(self)
-    minus, plus = _like(-1.0, self), _like(1.0, self)
+    minus, plus = like(-1.0, self), like(1.0, self)
     return op.Mul(size, op.Where(negative(other), minus, plus))
 
 
@@ -115,36 +116,36 @@ def power(self: Any, exponent: float) -> Any:
             return op.Sqrt(self)
         if exponent == -0.5:
             return op.Reciprocal(op.Sqrt(self))
-        return op.Pow(self, _like(exponent, self))
+        return op.Pow(self, like(exponent, self))
     if isinstance(exponent, int):
-        return op.Pow(self, _like(exponent, self))
+        return op.Pow(self, like(exponent, self))
     return op.Pow(op.Cast(self, to=ir.DataType.FLOAT), ir.tensor(exponent, ir.DataType.FLOAT))
 
 
 def clamp(self: Any, min: float | None = None, max: float | None = None) -> Any:  # noqa: A002
     """Clip with one end takes the largest number for the other, and makes ∞ finite."""
     if min is not None and max is not None:
-        return op.Clip(self, _like(min, self), _like(max, self))
+        return op.Clip(self, like(min, self), like(max, self))
     if min is not None:
-        return op.Max(self, _like(min, self))
+        return op.Max(self, like(min, self))
     if max is not None:
-        return op.Min(self, _like(max, self))
+        return op.Min(self, like(max, self))
     return op.Identity(self)
 
 
 def clamp_min(self: Any, low: float) -> Any:
-    return op.Max(self, _like(low, self))
+    return op.Max(self, like(low, self))
 
 
 def clamp_max(self: Any, high: float) -> Any:
-    return op.Min(self, _like(high, self))
+    return op.Min(self, like(high, self))
 
 
 def hypot(self: Any, other: Any) -> Any:
     """√(a² + b²) without squares that overflow or vanish; infinite beside NaN too, as in C."""
     a, b = op.Abs(self), op.Abs(other)
     large, small = op.Max(a, b), op.Min(a, b)
-    zero, one, inf = (_like(each, self) for each in (0.0, 1.0, math.inf))
+    zero, one, inf = (like(each, self) for each in (0.0, 1.0, math.inf))
     ratio = op.Where(op.Equal(large, zero), zero, op.Div(small, large))
     length = op.Mul(large, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
     return op.Where(op.Or(op.Equal(a, inf), op.Equal(b, inf)), inf, length)
@@ -165,11 +166,6 @@ def _both(self: Any, other: Any) -> tuple[Any, Any, ir.DataType]:
         for each in (self, other)
     )
     return first, second, dtype
-
-
-def _like(number: float, value: Any) -> ir.TensorProtocol:
-    """A constant of the same dtype."""
-    return ir.tensor(number, dtype=value.dtype)
 
 
 TABLE = {

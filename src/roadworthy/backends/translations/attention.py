@@ -7,8 +7,9 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import nn as torchlib
+
+from roadworthy.backends.translations.writing import like, op
 
 _aten = torch.ops.aten
 
@@ -35,13 +36,13 @@ def attention(
     if enable_gqa and query.shape[-3] != key.shape[-3]:
         key, value = torchlib._attention_repeat_kv_for_group_query(query, key, value)
     factor = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
-    root = _like(math.sqrt(factor), query)
+    root = like(math.sqrt(factor), query)
     rank = len(key.shape)
     turned = op.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = op.MatMul(op.Mul(query, root), op.Mul(turned, root))
     if attn_mask is None and not is_causal:
         return op.MatMul(op.Softmax(scores, axis=-1), value)
-    zero, low = _like(0.0, query), _like(-math.inf, query)
+    zero, low = like(0.0, query), like(-math.inf, query)
     mask = attn_mask
     if is_causal:
         mask = op.Where(_causal(query, key), zero, low)
@@ -57,10 +58,6 @@ def _causal(query: Any, key: Any) -> Any:
     sizes = [op.Shape(each, start=-2, end=-1) for each in (query, key)]
     ones = op.ConstantOfShape(op.Concat(*sizes, axis=0), value=ir.tensor([1.0]))
     return op.Cast(op.Trilu(ones, upper=0), to=ir.DataType.BOOL)
-
-
-def _like(number: float, value: Any) -> ir.TensorProtocol:
-    return ir.tensor(number, dtype=value.dtype)
 
 
 TABLE = {_aten.scaled_dot_product_attention.default: attention}

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript import opset18 as op
 
 from roadworthy.backends.translations.arithmetic import negative
+from roadworthy.backends.translations.writing import like, op
 
 _aten = torch.ops.aten
 
 
 def atan2(self: Any, other: Any) -> Any:
     """The angle in the first quadrant, then mirrored by the signs, those of zeros among them."""
-    zero, one, minus = (_like(each, self) for each in (0.0, 1.0, -1.0))
+    zero, one, minus = (like(each, self) for each in (0.0, 1.0, -1.0))
     y, x = op.Abs(self), op.Abs(other)
     # 0 / 0 is an angle of 0 and ∞ / ∞ one of 45°.
     same = op.Where(op.Equal(y, zero), zero, one)
     angle = op.Atan(op.Where(op.Equal(y, x), same, op.Div(y, x)))
-    angle = op.Where(negative(other), op.Sub(_like(math.pi, self), angle), angle)
+    angle = op.Where(negative(other), op.Sub(like(math.pi, self), angle), angle)
     return op.Mul(angle, op.Where(negative(self), minus, one))
 
 
 def expm1(self: Any) -> Any:
     """eˣ − 1; near zero from the hyperbolic tangent, where the difference would cancel."""
-    one, two = _like(1.0, self), _like(2.0, self)
+    one, two = like(1.0, self), like(2.0, self)
     half = op.Tanh(op.Div(self, two))
     near = op.Div(op.Mul(two, half), op.Sub(one, half))
     far = op.Sub(op.Exp(self), one)
@@ -51,7 +51,7 @@ def _log1p(x: Any, dtype: ir.DataType) -> Any:
 
 
 def log_sigmoid(self: Any) -> Any:
-    return op.Sub(_like(0.0, self), op.Softplus(op.Neg(self)))
+    return op.Sub(like(0.0, self), op.Softplus(op.Neg(self)))
 
 
 def logaddexp(self: Any, other: Any) -> Any:
@@ -60,19 +60,31 @@ def logaddexp(self: Any, other: Any) -> Any:
 
 
 def logaddexp2(self: Any, other: Any) -> Any:
-    share = op.Pow(_like(2.0, self), op.Neg(_apart(self, other)))
-    logarithm = op.Div(_log1p(share, self.dtype), _like(math.log(2.0), self))
+    share = op.Pow(like(2.0, self), op.Neg(_apart(self, other)))
+    logarithm = op.Div(_log1p(share, self.dtype), like(math.log(2.0), self))
     return op.Add(op.Max(self, other), logarithm)
 
 
 def _apart(self: Any, other: Any) -> Any:
     """How far two numbers are apart: equal infinities not at all."""
-    return op.Abs(op.Where(op.Equal(self, other), _like(0.0, self), op.Sub(self, other)))
+    return op.Abs(op.Where(op.Equal(self, other), like(0.0, self), op.Sub(self, other)))
+
+
+def logsumexp(self: Any, dim: Sequence[int], keepdim: bool = False) -> Any:
+    """With the largest taken out first: onnxruntime's own underflows below −87."""
+    axes = [int(each) for each in dim]
+    zero, inf = like(0.0, self), like(math.inf, self)
+    most = op.ReduceMax(self, axes, keepdims=1)
+    # An infinite maximum would give ∞ − ∞.
+    most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
+    sums = op.ReduceSum(op.Exp(op.Sub(self, most)), axes, keepdims=1)
+    result = op.Add(op.Log(sums), most)
+    return result if keepdim else op.Squeeze(result, axes)
 
 
 def logcumsumexp(self: Any, dim: int) -> Any:
     """Each place as the log-sum-exp of those up to it, with a maximum of its own."""
-    zero, inf = _like(0.0, self), _like(math.inf, self)
+    zero, inf = like(0.0, self), like(math.inf, self)
 
     def reduced(terms: Any) -> Any:
         most = op.ReduceMax(terms, [-1], keepdims=1)
@@ -81,14 +93,14 @@ def logcumsumexp(self: Any, dim: int) -> Any:
         sums = op.ReduceSum(op.Exp(op.Sub(terms, most)), [-1], keepdims=1)
         return op.Squeeze(op.Add(op.Log(sums), most), [-1])
 
-    return _cumulated(self, dim, _like(-math.inf, self), reduced)
+    return _cumulated(self, dim, like(-math.inf, self), reduced)
 
 
 def cumprod(self: Any, dim: int, dtype: int = -1) -> Any:
     if dtype not in (-1, None):
         raise NotImplementedError("cumprod with another dtype")
     return _cumulated(
-        self, dim, _like(1, self), lambda terms: op.ReduceProd(terms, [-1], keepdims=0)
+        self, dim, like(1, self), lambda terms: op.ReduceProd(terms, [-1], keepdims=0)
     )
 
 
@@ -118,7 +130,7 @@ def cdist(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
 
 
 def logit(self: Any, eps: float | None = None) -> Any:
-    one = _like(1.0, self)
+    one = like(1.0, self)
     if eps is not None:
         self = op.Clip(self, op.CastLike(eps, self), op.CastLike(1 - eps, self))
     return op.Log(op.Div(self, op.Sub(one, self)))
@@ -127,13 +139,9 @@ def logit(self: Any, eps: float | None = None) -> Any:
 def xlogy(self: Any, other: Any) -> Any:
     """x·log(y), and 0 for x = 0 unless y is NaN."""
     product = op.Mul(self, op.Log(other))
-    zero = _like(0.0, self)
+    zero = like(0.0, self)
     nothing = op.And(op.Equal(self, zero), op.Not(op.IsNaN(other)))
     return op.Where(nothing, zero, product)
-
-
-def _like(number: float, value: Any) -> ir.TensorProtocol:
-    return ir.tensor(number, dtype=value.dtype)
 
 
 def _integer(number: int) -> ir.TensorProtocol:
@@ -150,6 +158,7 @@ TABLE = {
     _aten.logaddexp.default: logaddexp,
     _aten.logaddexp2.default: logaddexp2,
     _aten.logcumsumexp.default: logcumsumexp,
+    _aten.logsumexp.default: logsumexp,
     _aten.cumprod.default: cumprod,
     _aten._cdist_forward.default: cdist,
     _aten.logit.default: logit,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import torch
-from onnxscript import opset18 as op
+
+from roadworthy.backends.translations.writing import like, op
 
 _aten = torch.ops.aten
 _LAST = np.iinfo(np.int64).max
@@ -49,7 +50,7 @@ def median(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     most = op.ReduceMax(_flags(op.IsNaN(self)), [dim], keepdims=int(keepdim))
     broken = op.Cast(most, to=ir.DataType.BOOL)
     first = op.ArgMax(_flags(op.IsNaN(self)), axis=dim, keepdims=int(keepdim))
-    return op.Where(broken, _like(math.nan, self), values), op.Where(broken, first, indices)
+    return op.Where(broken, like(math.nan, self), values), op.Where(broken, first, indices)
 
 
 def nanmedian(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
@@ -95,7 +96,7 @@ def _running(self: Any, dim: int, *, largest: bool) -> Any:
     if self.dtype.is_floating_point():
         broken = op.And(op.IsNaN(each), op.Not(later))
         met = op.Cast(op.ReduceMax(_flags(broken), [-1], keepdims=0), to=ir.DataType.BOOL)
-        values = op.Where(met, _like(math.nan, self), values)
+        values = op.Where(met, like(math.nan, self), values)
         hits = op.Or(op.And(hits, op.Not(op.Unsqueeze(met, [-1]))), broken)
     told = op.Where(op.And(hits, op.Not(later)), places, _integer(0))
     indices = op.ReduceMax(told, [-1], keepdims=0)
@@ -146,7 +147,7 @@ def _beside_nan(chosen: Any, self: Any, other: Any) -> Any:
 def _keys(value: Any) -> Any:
     """What is sorted in place of a value: numbers that TopK knows, ∞ for NaN."""
     if value.dtype.is_floating_point():
-        return op.Where(op.IsNaN(value), _like(math.inf, value), value)
+        return op.Where(op.IsNaN(value), like(math.inf, value), value)
     known = (ir.DataType.INT32, ir.DataType.INT64)
     return value if value.dtype in known else op.Cast(value, to=ir.DataType.INT64)
 
@@ -158,16 +159,12 @@ def _flags(value: Any) -> Any:
 
 def _lowest(value: Any) -> ir.TensorProtocol:
     floating = value.dtype.is_floating_point()
-    return _like(-math.inf if floating else np.iinfo(value.dtype.numpy()).min, value)
+    return like(-math.inf if floating else np.iinfo(value.dtype.numpy()).min, value)
 
 
 def _highest(value: Any) -> ir.TensorProtocol:
     floating = value.dtype.is_floating_point()
-    return _like(math.inf if floating else np.iinfo(value.dtype.numpy()).max, value)
-
-
-def _like(number: float, value: Any) -> ir.TensorProtocol:
-    return ir.tensor(number, dtype=value.dtype)
+    return like(math.inf if floating else np.iinfo(value.dtype.numpy()).max, value)
 
 
 def _integer(number: int) -> ir.TensorProtocol:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import core as torchlib
+
+from roadworthy.backends.translations.writing import op
 
 _aten = torch.ops.aten
 # Longer sequences are left to onnxruntime's own loop: a graph of so many nodes would be slower.

@@ -7,7 +7,8 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript import opset18 as op
+
+from roadworthy.backends.translations.writing import op
 
 _aten = torch.ops.aten
 _NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)

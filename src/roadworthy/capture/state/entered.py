@@ -22,7 +22,7 @@ from roadworthy.lines import frame_line, is_authors
 
 # Builtins that answer differently at another moment, by the module that holds them.
 _CLOCKS = ("time", "datetime")
-_NOT_ASKED = ("sleep", "strftime", "mktime", "gmtime", "isoformat", "timestamp", "replace")
+_NOT_ASKED = ("sleep", "mktime", "strptime", "isoformat", "timestamp", "replace")
 _SYSTEM = ("posix", "nt")
 _ANSWERS = (
     "stat", "lstat", "fstat", "listdir", "scandir", "read", "readlink", "access", "urandom",

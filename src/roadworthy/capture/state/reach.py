@@ -21,7 +21,7 @@ from roadworthy.lines import is_authors_class
 
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
-_MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
+MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 # Values without an inside: two that are equal are the same.
 ATOMS = (
     type(None), bool, int, float, complex, str, bytes, range, slice, np.generic, enum.Enum,
@@ -220,12 +220,12 @@ def _attributes(name: str, value: Any) -> Iterator[Slot]:
         return
     if isinstance(value, torch.nn.Module):
         # A parameter's path is the one a user would type: `net.0.weight`.
-        for internal in _MODULE_INTERNALS:
+        for internal in MODULE_INTERNALS:
             inner = held.get(internal) or {}
             for key, each in list(inner.items()):
                 yield Slot(_below(name, key), each, _item_setter(inner, key), name)
     for key, each in list(held.items()):
-        if not (key in _MODULE_INTERNALS and isinstance(value, torch.nn.Module)):
+        if not (key in MODULE_INTERNALS and isinstance(value, torch.nn.Module)):
             yield Slot(_below(name, key), each, _item_setter(held, key), name)
 
 
