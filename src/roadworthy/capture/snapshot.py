@@ -29,7 +29,10 @@ _MAPPINGS = (dict, UserDict)
 # Where a TensorDict, or one made of parameters or of a stack, keeps what it holds.
 _TENSORDICT_INTERNALS = ("_tensordict", "_param_td", "tensordicts")
 # Numbers that C code can share; Python sees them as bytes.
-C_VALUES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
+C_VALUES = (ctypes._SimpleCData, ctypes.Array)
+# The letters of ctypes for numbers and characters. Addresses are left alone: what they lead to may
+# be gone when they are put back.
+_C_NUMBERS = "cbBhHiIlLqQfdg?u"
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
@@ -168,7 +171,7 @@ def kept(value: Any) -> list[Callable[[], None]]:
         return [lambda: _refill(value, items)]
     if isinstance(value, (bytearray, array.array)):
         return [_keep_sequence(value, value[:])]
-    if isinstance(value, C_VALUES):
+    if isinstance(value, C_VALUES) and _is_c_number(type(value)):
         held = bytes(value)
         return [lambda: _refill_c(value, held)]
     if isinstance(value, torch.Generator):
@@ -198,6 +201,13 @@ def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:
         value[:] = items
 
     return restore
+
+
+def _is_c_number(kind: Any) -> bool:
+    """Whether a type of ctypes is a number, or an array of numbers."""
+    while isinstance(getattr(kind, "_type_", None), type):
+        kind = kind._type_
+    return getattr(kind, "_type_", "") in tuple(_C_NUMBERS)
 
 
 def _refill_c(value: Any, held: bytes) -> None:
