@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from roadworthy.errors import CertificateFailed as CertificateFailed
     from roadworthy.errors import ExportError as ExportError
     from roadworthy.errors import Finding as Finding
+    from roadworthy.errors import InternalError as InternalError
     from roadworthy.errors import MissingExtra as MissingExtra
     from roadworthy.errors import PortMismatch as PortMismatch
     from roadworthy.errors import RoadworthyError as RoadworthyError
@@ -80,6 +81,7 @@ _HOMES = {
     "ExportError": "roadworthy.errors",
     "ExportOptions": "roadworthy.exporting",
     "Finding": "roadworthy.errors",
+    "InternalError": "roadworthy.errors",
     "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",

@@ -19,6 +19,7 @@ from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
+from roadworthy.border import answers
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.door import to_source
@@ -108,6 +109,7 @@ class ExportPlan:
         return backends.get(target).configured(self.settings)
 
 
+@answers
 def export(
     source: Any,
     folder: str | os.PathLike[str],
@@ -155,10 +157,11 @@ def export(
     certificate = Certificate.from_bytes(bundle.files[bundles.CERTIFICATE])
     for finding in certificate.findings:
         if finding.severity == "warning":
-            warnings.warn(str(finding), RoadworthyWarning, stacklevel=2)
+            warnings.warn(str(finding), RoadworthyWarning, stacklevel=3)  # beyond the border
     return bundle
 
 
+@answers
 def export_environment(
     env: ExportableEnvironment,
     actor: torch.nn.Module,

@@ -154,15 +154,16 @@ class Source:
 
     def _named_example(self) -> dict[str, Any]:
         if isinstance(self.example, Mapping):
-            if not self.example:
+            example = dict(self.example.items())  # a TensorDict has neither a truth nor such keys
+            if not example:
                 raise UsageError("the example is empty", hint="pass example={'obs': obs}")
-            for name in self.example:
+            for name in example:
                 if not isinstance(name, str):
                     raise UsageError(
                         f"the example has the key {name!r}, expected a name",
                         hint="pass example={'obs': obs}",
                     )
-            return dict(self.example)
+            return example
         parameters = forward_parameters(self.module)
         return {parameters[0] if parameters else "obs": self.example}
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roadworthy.border import answers
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError, need
 from roadworthy.spec.bundle import Bundle, restored
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Env = str | Callable[[], Any] | ClosedLoop
 
 
+@answers
 def verify(
     path: str | os.PathLike[str],
     *,

@@ -39,13 +39,19 @@ MENDED: dict[str, dict[str, set[str]]] = {
     "pairs of floats": {
         "atan2": set(), "polar angle": set(), "logaddexp": set(), "logaddexp2": set(),
         "hypot": set(), "copysign": set(), "xlogy": set(), "maximum": set(),
+        "fmax": {"sign of zero"}, "fmin": {"sign of zero"},
         "remainder": {"a number for NaN"}, "floor_divide": {"sign of zero"},
     },
     "pairs of integers": {
         "floor_divide": set(), "div floor": set(), "div trunc": set(), "fmod": set(), "%": set(),
         "// -7": set(),
     },
-    "rows": {"logcumsumexp": set(), "cdist": set(), "sdpa": set(), "sdpa 3-D": set()},
+    "rows": {
+        "logcumsumexp": set(), "cdist": set(), "sdpa": set(), "sdpa 3-D": set(),
+        "cummax": set(), "cummax indices": set(), "cummin": set(), "median": set(),
+        "kthvalue": set(), "sort values": set(), "sort descending": set(),
+        "sort stable indices": set(), "argsort stable": set(), "cumsum": set(),
+    },
     "layers": {
         "LSTM": {"sign of zero"}, "LSTM two layers": set(), "LSTM proj_size": set(),
         "LSTM bidirectional": {"sign of zero"}, "GRU": set(), "GRU bidirectional": set(),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.probe import random_line, run
 from roadworthy.capture.recipe import recipe
+from roadworthy.capture.rows import refuse_changing_rows
 from roadworthy.capture.sampling import sampling_of
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.draws import refuse_draws
@@ -24,7 +25,7 @@ from roadworthy.spec.signature import Signature
 
 def capture(source: Source) -> Program:
     """The program of `source`; its module comes back as it was."""
-    with export_mode(source):
+    with analysis_mode(source):
         analysis = ModuleAnalysis(source)
         inputs = analysis.sized({})
         eager = _eager_trails(analysis, inputs)
@@ -32,6 +33,7 @@ def capture(source: Source) -> Program:
         with captured.followed():
             graph = _graph(analysis, inputs)
         refuse_hiding(eager, captured)
+        refuse_changing_rows(graph, type(source.module).__name__)
         refuse_draws(graph, lambda: _drawing_line(analysis, inputs))
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
@@ -45,7 +47,7 @@ def capture(source: Source) -> Program:
 
 def captured_graph(source: Source) -> tuple[Signature, torch.export.ExportedProgram]:
     """The graph alone, from one example: for comparing, not for writing."""
-    with export_mode(source):
+    with analysis_mode(source):
         analysis = ModuleAnalysis(source, assume_pure=True)
         graph = _graph(analysis, analysis.sized({}))
         return analysis.signature, _owned(_even_limits(graph))

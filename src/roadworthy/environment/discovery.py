@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from roadworthy.border import answers
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
@@ -45,6 +46,7 @@ class Discovery:
         return "\n".join([*self.lines, *asked]) or "nothing is missing"
 
 
+@answers
 def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
     """The components that the environment lacks; it is handed back as it was.
 

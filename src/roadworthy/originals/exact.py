@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from typing import Any
 
 import numpy as np
@@ -46,13 +46,13 @@ _EXACT = {
 
 def yardstick(source: Source, program: Program | None, signature: Signature) -> Yardstick | None:
     """The yardstick of a module; None where its graph is not one of this signature."""
-    if program is not None:
-        captured, graph = program.signature, program.graph
-    else:
-        try:
+    captured, graph = (None, None) if program is None else (program.signature, program.graph)
+    if program is None or program.fixes:
+        # What was repaired may round more finely than the original, whose rounding is the measure.
+        with suppress(RoadworthyError):  # it was captured by other means, such as repairs
             captured, graph = captured_graph(source)
-        except RoadworthyError:  # it was captured by other means, such as repairs
-            return None
+    if captured is None or graph is None:
+        return None
     if _ports(captured) != _ports(signature) or signature.clock:
         return None
     return GraphYardstick(signature, graph)
@@ -316,7 +316,8 @@ def _lifted(program: torch.export.ExportedProgram) -> Iterator[Any]:
         assert spec.target is not None
         held = program.state_dict.get(spec.target)
         value = program.constants[spec.target] if held is None else held
-        yield value.detach().cpu() if isinstance(value, torch.Tensor) else value
+        held_anywhere = isinstance(value, torch.Tensor) and not value.is_meta
+        yield value.detach().cpu() if held_anywhere else value
 
 
 @contextmanager

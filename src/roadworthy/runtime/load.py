@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from roadworthy import targets
+from roadworthy.border import answers
 from roadworthy.errors import BundleError
 from roadworthy.runtime import engines, onnx_file
 from roadworthy.runtime.canary import refuse_unsafe
@@ -17,6 +18,7 @@ from roadworthy.spec.manifest import read_signature
 from roadworthy.spec.signature import Signature
 
 
+@answers
 def load(
     path: str | os.PathLike[str],
     *,

@@ -209,7 +209,8 @@ def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
     if port.dtype not in DTYPES:
         yield Finding(
             code="RW022", where=port.name, what=f"a port cannot have dtype {port.dtype}",
-            hint=f"use one of {', '.join(DTYPES)}",
+            hint="module.float() and a float32 example; or rw.export(…, fix=True)"
+            if port.dtype == "bfloat16" else f"use one of {', '.join(DTYPES)}",
         )  # fmt: skip
     for dim in port.shape:
         if isinstance(dim, str) and dim not in symbols:

@@ -11,6 +11,8 @@ found and whose form could be put right stand here; those that could not are nam
 | `functions.py`  | atan2, logarithms and exponentials |
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
+| `ordering.py`   | sorting, medians, running extremes, searching |
+| `shapes.py`     | squeezing, sums along an axis |
 """
 
 from __future__ import annotations
@@ -28,11 +30,10 @@ def own_translations() -> Mapping[Any, Callable[..., Any]]:
         attention,
         constants,
         functions,
+        ordering,
         recurrent,
+        shapes,
     )
 
-    return {
-        operator: function
-        for module in (arithmetic, constants, functions, attention, recurrent)
-        for operator, function in module.TABLE.items()
-    }
+    tables = (arithmetic, constants, functions, attention, recurrent, ordering, shapes)
+    return {operator: function for module in tables for operator, function in module.TABLE.items()}

@@ -104,6 +104,11 @@ def copysign(self: Any, other: Any) -> Any:
     return op.Mul(size, op.Where(negative(other), minus, plus))
 
 
+def copysign_scalar(self: Any, other: float) -> Any:
+    size = op.Abs(self)
+    return op.Neg(size) if math.copysign(1.0, other) < 0 else size
+
+
 def power(self: Any, exponent: float) -> Any:
     """Roots as roots: C's pow gives ∞ for the root of −∞, and PyTorch NaN."""
     if self.dtype.is_floating_point():
@@ -120,7 +125,7 @@ def power(self: Any, exponent: float) -> Any:
 def clamp(self: Any, min: float | None = None, max: float | None = None) -> Any:  # noqa: A002
     """Clip with one end takes the largest number for the other, and makes ∞ finite."""
     if min is not None and max is not None:
-        return op.Clip(self, op.CastLike(min, self), op.CastLike(max, self))
+        return op.Clip(self, like(min, self), like(max, self))
     if min is not None:
         return op.Max(self, like(min, self))
     if max is not None:
@@ -175,6 +180,7 @@ TABLE = {
     _aten.sign.default: sign,
     _aten.signbit.default: signbit,
     _aten.copysign.Tensor: copysign,
+    _aten.copysign.Scalar: copysign_scalar,
     _aten.pow.Tensor_Scalar: power,
     _aten.clamp.default: clamp,
     _aten.clamp_min.default: clamp_min,

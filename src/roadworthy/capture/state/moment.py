@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import C_VALUES, same
+from roadworthy.capture.snapshot import C_VALUES, has_values, same
 from roadworthy.capture.state.reach import ATOMS, OUTSIDE, Reach, Slot, is_plain
 
 _BUFFERS = (bytearray, memoryview, array.array, *C_VALUES)
@@ -132,7 +132,7 @@ def _token(value: Any) -> Token:
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor | None:
-    readable = value.device.type != "meta" and value.layout == torch.strided
+    readable = has_values(value) and value.layout == torch.strided
     return value.detach().clone() if readable else None
 
 
