@@ -33,11 +33,11 @@ def environment(kind: type[mistakes.Sound], folder: Path) -> tuple[rw.Finding, .
     return caught.value.findings
 
 
-def test_the_sound_walker_is_exported_without_a_remark(tmp_path: Path) -> None:
+def test_the_sound_walker_is_exported_with_a_note_on_its_operator_alone(tmp_path: Path) -> None:
     bundle = rw.export(source(walkers.Walker()), tmp_path / "bundle")
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert certificate.passed
-    assert certificate.findings == ()
+    assert [(each.code, each.severity) for each in certificate.findings] == [("RW340", "note")]
 
 
 @pytest.mark.parametrize(
