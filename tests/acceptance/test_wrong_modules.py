@@ -198,7 +198,7 @@ def test_10_a_normaliser_that_goes_on_learning_inside(refused: Refused) -> None:
 def test_10_a_normaliser_that_was_not_loaded(normalizer: object, what: str, tmp_path: Path) -> None:
     bundle = rw.export(source(walkers.Walker(), normalizer=normalizer), tmp_path / "bundle")
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
-    (warning,) = certificate.findings
+    (warning,) = [each for each in certificate.findings if each.code != "RW340"]
     assert (warning.code, warning.severity) == ("RW163", "warning")
     assert warning.where == "normalizer of obs"
     assert what in warning.what
@@ -258,6 +258,7 @@ class TickClock(walkers.Walker):
 def test_23_an_integer_that_was_tried_with_zero_and_one_only(tmp_path: Path) -> None:
     example = {**OBS, "tick": torch.zeros(1, dtype=torch.int64)}
     bundle = rw.export(source(TickClock(), example=example), tmp_path / "bundle")
-    (warning,) = rw.Certificate.from_bytes(bundle.files["certificate.json"]).findings
+    certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    (warning,) = [each for each in certificate.findings if each.code != "RW340"]
     assert (warning.code, warning.where, warning.severity) == ("RW324", "tick", "warning")
     assert warning.what == "an input of int64 without limits: only 0 and 1 were tried"
