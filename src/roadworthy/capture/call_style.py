@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -66,8 +67,20 @@ def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
     )
 
 
+# Module → how it was found to take its one value: an export asks several times.
+_FOUND: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, Style]] = weakref.WeakKeyDictionary()
+
+
 def _of_one(source: Source, name: str, memory_arguments: Sequence[str]) -> Style:
     """Whether the one value goes in as it is, or as a dict with one key: as it works."""
+    found = _FOUND.setdefault(source.module, {})
+    asked = f"{name} {memory_arguments} {source.inputs[name]}"
+    if asked not in found:
+        found[asked] = _tried(source, name, memory_arguments)
+    return found[asked]
+
+
+def _tried(source: Source, name: str, memory_arguments: Sequence[str]) -> Style:
     memory = {each: source.memory[each] for each in memory_arguments}
     layout = source.inputs[name]
     value = pack(layout, {port: source.tensors[port] for port in ports_of(layout)})

@@ -32,6 +32,12 @@ _TURNING = (
     _aten.round.default, _aten.round.decimals, _aten.floor.default, _aten.ceil.default,
     _aten.trunc.default, _aten.sign.default,
 )  # fmt: skip
+# Where these are all that there is, nothing turns anywhere: what most networks are made of.
+_SMOOTH = frozenset({
+    "add", "addmm", "cat", "celu", "elu", "gelu", "linear", "matmul", "mm", "mul", "permute",
+    "relu", "reshape", "selu", "sigmoid", "silu", "softplus", "sub", "t", "tanh", "transpose",
+    "view",
+})  # fmt: skip
 # What gives a value another dtype.
 _CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
 # Says that a value has the dtype which it had when it was captured.
@@ -78,6 +84,7 @@ class GraphYardstick:
         self._lifted = list(_lifted(program))
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
         self.turning = any(target in _TURNING for target in called)
+        self.smooth = all(_name(target) in _SMOOTH for target in called)
         self._chooses = any(target in _CHOICES for target in called)
         self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
@@ -287,6 +294,11 @@ class _ExactEntering(_Exact, _Entering):
 def _is_whole(value: torch.Tensor) -> bool:
     floats = value.is_floating_point() or value.is_complex()
     return not floats and value.dtype != torch.bool
+
+
+def _name(target: Any) -> str:
+    schema = getattr(target, "_schema", None)
+    return "" if schema is None else str(schema.name).removeprefix("aten::")
 
 
 def _copied(value: Any) -> Any:
