@@ -204,7 +204,9 @@ def test_10_a_normaliser_that_was_not_loaded(normalizer: object, what: str, tmp_
     assert (warning.code, warning.severity) == ("RW163", "warning")
     assert warning.where == "normalizer of obs"
     assert what in warning.what
-    assert "warning: [RW163] normalizer of obs: " in str(certificate)
+    assert "warning: [RW163] normalizer of obs: " in str(
+        rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    )
 
 
 @pytest.mark.parametrize("kind", [walkers.Samples, walkers.SamplesDiscrete])
