@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.errors import BundleCorrupt, BundleError, did_you_mean
+from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.limits import FILE_BYTES, JSON_BYTES, SUMS_BYTES, refuse_larger
 from roadworthy.spec.manifest import refuse_malformed_manifest
@@ -60,6 +61,11 @@ class Bundle:
         """Which values of its inputs are worth trying."""
         known = self.manifest.get("sampling")
         return Sampling.from_json(known) if known else Sampling()
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was compared before the bundle appeared, and how it held."""
+        return Certificate.from_bytes(self.files[CERTIFICATE])
 
     @property
     def targets(self) -> dict[str, tuple[str, ...]]:
