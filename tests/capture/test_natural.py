@@ -25,6 +25,10 @@ from tests.capture.natural import (
 )
 
 
+# rl_games scripts its statistics all the same.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
+
 def made(kind: type[nn.Module]) -> nn.Module:
     torch.manual_seed(0)
     return kind().eval()
