@@ -24,7 +24,6 @@ from tests.capture.natural import (
     Scripted,
 )
 
-
 # rl_games scripts its statistics all the same.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 
