@@ -79,7 +79,7 @@ def _value(
     """What a constant node gives, computed from the weights."""
     if node not in known:
         if node.op == "placeholder":
-            spec = next(s for s in graph.graph_signature.input_specs if s.arg.name == node.name)  # type: ignore[union-attr]
+            spec = next(s for s in graph.graph_signature.input_specs if s.arg.name == node.name)
             held = graph.state_dict if spec.target in graph.state_dict else graph.constants
             known[node] = held[str(spec.target)]
         elif node.op == "get_attr":
@@ -102,7 +102,7 @@ def _constant(
     target = f"folded_{name}"
     placeholders = [each for each in graph.graph.nodes if each.op == "placeholder"]
     with graph.graph.inserting_before(placeholders[at]):
-        made = graph.graph.placeholder(target)
+        made: torch.fx.Node = graph.graph.placeholder(target)
     made.meta["val"] = node.meta["val"]
     argument = TensorArgument(name=made.name)
     specs.insert(at, InputSpec(InputKind.CONSTANT_TENSOR, argument, target, None))

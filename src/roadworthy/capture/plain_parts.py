@@ -109,8 +109,9 @@ def _python_module(scripted: torch.jit.ScriptModule, path: str) -> torch.nn.Modu
     for name, buffer in scripted.named_buffers(recurse=False):
         made.register_buffer(name, buffer)
     for name, child in scripted.named_children():
-        inner = isinstance(child, torch.jit.ScriptModule)
-        made.add_module(name, _python_module(child, f"{path}.{name}") if inner else child)
+        if isinstance(child, torch.jit.ScriptModule):
+            child = _python_module(child, f"{path}.{name}")
+        made.add_module(name, child)
     held = {*made._parameters, *made._buffers, *made._modules, "training"}
     for name in known.get_attributes():
         if name not in held:
