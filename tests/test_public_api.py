@@ -16,7 +16,7 @@ NAMES = [
     "About", "Adapter", "Argmax", "Attribute", "BatchSpecialised", "Bundle", "BundleCorrupt",
     "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
     "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
-    "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
+    "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
     "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "RoadworthyWarning",
     "ScaleOffset",
     "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",

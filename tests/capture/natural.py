@@ -16,9 +16,6 @@ WINDOW = {"obs": torch.linspace(-2, 2, 160).reshape(4, 5, 8)}
 class Normalised(nn.Module):
     """The running statistics of rl_games: scripted, with an argument that may be left out."""
 
-    mean: Tensor
-    var: Tensor
-
     def __init__(self, size: int) -> None:
         super().__init__()
         self.register_buffer("mean", torch.linspace(-1, 1, size))
@@ -28,7 +25,9 @@ class Normalised(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         if mask is not None:
             x = x * mask
-        return torch.clamp((x - self.mean) / torch.sqrt(self.var + self.epsilon), -5.0, 5.0)
+        # TorchScript takes no annotations of buffers where they are texts.
+        spread = torch.sqrt(self.var + self.epsilon)  # type: ignore[operator]
+        return torch.clamp((x - self.mean) / spread, -5.0, 5.0)
 
 
 class Stacked(nn.Module):

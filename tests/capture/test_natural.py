@@ -24,6 +24,9 @@ from tests.capture.natural import (
     Scripted,
 )
 
+# rl_games scripts its statistics all the same.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+
 
 def made(kind: type[nn.Module]) -> nn.Module:
     torch.manual_seed(0)
@@ -129,6 +132,7 @@ def test_bfloat16_becomes_float32_as_hinted(dtype: torch.dtype, tmp_path: Path) 
     assert caught.value.findings[0].hint == (
         "module.float() and a float32 example; or rw.export(…, fix=True)"
     )
-    bundle = rw.export(module, tmp_path / "bundle", example=example, fix=True)
+    limits = {"obs": rw.About(low=-2, high=2)}
+    bundle = rw.export(module, tmp_path / "bundle", example=example, about=limits, fix=True)
     assert [port.dtype for port in bundle.signature.inputs] == ["float32"]
     assert {p.dtype for p in module.parameters()} == {torch.bfloat16}

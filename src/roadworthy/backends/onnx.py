@@ -109,9 +109,31 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
         with quiet():
             prepared = _prepared(graph, settings.opset)
             translations = {**own_translations(), **settings.translations}
-            return onnx_program(prepared, settings.opset, translations).model
+            model = onnx_program(prepared, settings.opset, translations).model
+            _adopt_constants(model.graph)
+            return model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
+
+
+def _adopt_constants(graph: ir.Graph) -> None:
+    """Changes the graph: constants that a rewriting left without a home are its initializers.
+
+    onnxscript fuses Min and Max into Clip and names the limits after what is clipped: two clips of
+    one value have limits of the same names, and one pair is not registered.
+    """
+    for node in graph.all_nodes():
+        for value in node.inputs:
+            if value is None or value.const_value is None or value.producer() is not None:
+                continue
+            if value.is_graph_input() or graph.initializers.get(value.name or "") is value:
+                continue
+            name, count = value.name or "constant", 0
+            while name in graph.initializers:
+                count += 1
+                name = f"{value.name}_{count}"
+            value.name = name
+            graph.register_initializer(value)
 
 
 def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.ExportedProgram:

@@ -32,9 +32,13 @@ def plain_parts(module: torch.nn.Module) -> Iterator[None]:
                     continue
                 if id(child) not in made:
                     made[id(child)] = _plain(child, f"{type(module).__name__}.{paths[id(child)]}")
-                owner._modules[name] = made[id(child)]
                 if is_tensordict(child):
+                    # Under a name of its own: what is read under the old one is a TensorDict.
+                    del owner._modules[name]
+                    owner._modules[f"{name}_held"] = made[id(child)]
                     _read_as(owner, name, child)
+                else:
+                    owner._modules[name] = made[id(child)]
         yield
 
 
@@ -44,7 +48,9 @@ def _restored(owner: torch.nn.Module) -> Callable[[], None]:
 
     def restore() -> None:
         owner.__class__ = kind
-        owner._modules.update(children)
+        if list(owner._modules.values()) != list(children.values()):
+            owner._modules.clear()
+            owner._modules.update(children)
 
     return restore
 
@@ -76,7 +82,7 @@ def _read_as(owner: torch.nn.Module, name: str, held: Any) -> None:
     layout, kind = held.data, type(owner)
 
     def read(self: torch.nn.Module) -> Any:
-        now = self._modules[name]
+        now = self._modules[f"{name}_held"]
         return layout.named_apply(lambda key, _: getattr(now, _flat(key)), nested_keys=True)
 
     # Under the names of the class itself, so that its source is found.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,7 +30,7 @@ def traceable() -> Iterator[None]:
     builtins.len = _symbolic_len
     Distribution.set_default_validate_args(False)
     try:
-        with torch.no_grad(), quiet(), _WrittenOut():
+        with torch.no_grad(), quiet(), _WrittenOut(), _followed_batches():
             yield
     finally:
         builtins.len = _len
@@ -51,6 +52,26 @@ def _symbolic_len(value: Any, /) -> Any:
 def _as_it_was_said(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
     """Whether the caller said that the mask is causal; if not, it is applied as it stands."""
     return bool(is_causal)
+
+
+@contextmanager
+def _followed_batches() -> Iterator[None]:
+    """TensorDicts go into a vmap by the function that torch.export follows, not by the one below.
+
+    Otherwise their tensors would be constants of the graph, in a form that ends with the vmap.
+    """
+    holder: Any = sys.modules.get("tensordict._td")
+    if holder is None:
+        yield
+        return
+    from torch._functorch import predispatch
+
+    before = holder._add_batch_dim
+    holder._add_batch_dim = predispatch._add_batch_dim
+    try:
+        yield
+    finally:
+        holder._add_batch_dim = before
 
 
 class _WrittenOut(TorchFunctionMode):
