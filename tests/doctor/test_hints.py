@@ -96,5 +96,6 @@ def test_every_option_in_a_message_exists() -> None:
         for place, said in TEXTS
         for name in re.findall(r"(?<!\w)--[a-z][a-z-]*", said)
     }
-    known |= {"--version", "--json", "--upgrade", "--help"}
+    known |= {name for option in command.params for name in option.opts}
+    known |= {"--json", "--upgrade", "--help"}
     assert [each for each in named if each[1] not in known] == []
