@@ -49,8 +49,9 @@ MENDED: dict[str, dict[str, set[str]]] = {
     "rows": {
         "logcumsumexp": set(), "cdist": set(), "sdpa": set(), "sdpa 3-D": set(),
         "cummax": {"sign of zero"}, "cummax indices": set(), "cummin": {"sign of zero"},
-        "median": set(), "kthvalue": {"sign of zero"}, "sort values": set(), "sort descending": set(),
-        "sort stable indices": set(), "argsort stable": set(), "cumsum": {"sign of zero"},
+        "median": set(), "kthvalue": {"sign of zero"}, "sort values": set(),
+        "sort descending": set(), "sort stable indices": set(), "argsort stable": set(),
+        "cumsum": {"sign of zero"},
     },
     "layers": {
         "LSTM": {"sign of zero"}, "LSTM two layers": set(), "LSTM proj_size": set(),
