@@ -99,9 +99,9 @@ def running(source: EnvironmentSource) -> Running:
             if _is_elsewhere(slot):
                 ledger = Ledger()
                 with preserved(*source.roots.values()):
-                    put_stand_in(slot, ledger, after)
-                    line = use_of(call, ledger, [], None)
-                    if slot.put is not None:
+                    stands = put_stand_in(slot, ledger, after)
+                    line = use_of(call, ledger, [], None) if stands else ""
+                    if stands and slot.put is not None:
                         slot.put(slot.value)
                 if line is not None:
                     found.append(_state(slot, line))

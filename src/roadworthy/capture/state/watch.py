@@ -193,6 +193,9 @@ def use_of(
 def put_stand_in(slot: Slot, ledger: Ledger, after: Moment) -> bool:
     """Whether a stand-in could be put everywhere where the value of a slot is held."""
     slots = after.reach.slots
+    # One that has moved was drawn from, and PyTorch takes nothing else in its place.
+    if isinstance(slot.value, torch.Generator):
+        return False
     while slot.put is None:  # a tuple is made anew as a whole
         above = slots.get(slot.parent)
         if above is None:
