@@ -14,7 +14,7 @@ import torch
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.entered import Entered, Question
 from roadworthy.capture.state.keeping import Keeper
-from roadworthy.capture.state.moment import moment
+from roadworthy.capture.state.moment import Moment, moment
 from roadworthy.capture.state.reach import (
     ATOMS,
     Slot,
@@ -97,12 +97,8 @@ def running(source: EnvironmentSource) -> Running:
         found: list[Finding] = []
         for slot in before.written_until(after):
             if _is_elsewhere(slot):
-                ledger = Ledger()
                 with preserved(*source.roots.values()):
-                    stands = put_stand_in(slot, ledger, after)
-                    line = use_of(call, ledger, [], None) if stands else ""
-                    if stands and slot.put is not None:
-                        slot.put(slot.value)
+                    line = _used(call, slot, after)
                 if line is not None:
                     found.append(_state(slot, line))
     finally:
@@ -111,6 +107,21 @@ def running(source: EnvironmentSource) -> Running:
     # TorchScript asks PyTorch whether it is captured, wherever it is called.
     found += [_question(each) for each in asked if not each.name.startswith("torch.")]
     return Running(frozenset(entered.codes), codes_of_step, tuple(dict.fromkeys(found)))
+
+
+def _used(call: Call, slot: Slot, after: Moment) -> str | None:
+    """The line at which the captured step uses what a slot holds, empty where it is not known."""
+    value = slot.value
+    if isinstance(value, torch.Generator):  # nothing else can be put in its place
+        before = value.get_state()
+        call(0)
+        return None if torch.equal(before, value.get_state()) else ""
+    ledger = Ledger()
+    put_stand_in(slot, ledger, after)
+    line = use_of(call, ledger, [], None)
+    if slot.put is not None:
+        slot.put(value)
+    return line
 
 
 def _live(source: EnvironmentSource, steps: int) -> None:
