@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,21 @@ def refused(env: Sound, folder: Path) -> rw.Finding:
     return caught.value.findings[0]
 
 
-@pytest.mark.parametrize("kind", moving.WRONG, ids=lambda kind: kind.__name__)
+# Each lives as long as the numbers in its code ask for: the others are for `make test-all`.
+QUICKLY = (
+    "ForgottenDecimation", "TwoForFour", "LateTerm", "RareCommand", "LatchNumber", "AirTimeAsInput",
+    "StandingWorld", "IdleReset", "Clock", "OwnGenerator",
+)  # fmt: skip
+
+
+def in_turn(kinds: Iterable[type[Sound]], quickly: tuple[str, ...]) -> list[Any]:
+    return [
+        pytest.param(each, marks=() if each.__name__ in quickly else pytest.mark.slow)
+        for each in kinds
+    ]
+
+
+@pytest.mark.parametrize("kind", in_turn(moving.WRONG, QUICKLY), ids=lambda kind: kind.__name__)
 def test_a_wrong_environment_is_refused_with_its_cause(kind: type[Sound], tmp_path: Path) -> None:
     code, where = moving.WRONG[kind]
     finding = refused(kind(), tmp_path)
