@@ -25,7 +25,7 @@ def cases() -> list[Any]:
     """Every policy with every seed; the first seed alone is in `make test`."""
 
     def marks(name: str, seed: int) -> list[pytest.MarkDecorator]:
-        slow = [] if seed == 0 else [pytest.mark.slow]
+        slow = [] if seed == 0 else [pytest.mark.slow, pytest.mark.long]
         waiting = WAITING.get(name)
         return slow + ([pytest.mark.xfail(reason=waiting, strict=False)] if waiting else [])
 

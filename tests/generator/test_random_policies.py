@@ -41,7 +41,9 @@ KNOWN: dict[int, str] = {
 
 def seeds() -> list[object]:
     return [
-        pytest.param(seed, marks=() if seed < IN_MAKE_TEST else pytest.mark.slow)
+        pytest.param(
+            seed, marks=() if seed < IN_MAKE_TEST else (pytest.mark.slow, pytest.mark.long)
+        )
         for seed in range(RUN)
     ]
 
