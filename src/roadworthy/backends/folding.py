@@ -21,6 +21,9 @@ _COSTLY = (
 
 def folded(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The graph with the results of such operators as constants; itself where it has none."""
+    # Where something is written in place, what a node is made of is not all among its arguments.
+    if any(_writes(node.target) for node in graph.graph.nodes):
+        return graph
     wanted = [node for node in graph.graph.nodes if _is_costly(node) and _is_constant(node, graph)]
     if not wanted:
         return graph
@@ -34,6 +37,10 @@ def folded(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     made.graph.eliminate_dead_code()
     made.graph_module.recompile()
     return made
+
+
+def _writes(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
 def _is_costly(node: torch.fx.Node) -> bool:
