@@ -17,7 +17,6 @@ SEEDS = (0, 1, 2)
 # Good, and refused still: the operator's translation is not exact enough, or missing.
 WAITING = {
     "loud_lstm": "onnxruntime's Sigmoid loses relative precision where it is nearly zero",
-    "projected_lstm": "torch's translation of LSTM to ONNX does not know proj_size",
 }
 
 

@@ -112,7 +112,12 @@ def test_all_problems_are_reported_at_once() -> None:
         ),
         (
             {"inputs": (port(dtype="bfloat16"),)},
-            "[RW022] obs: a port cannot have dtype bfloat16\n  → use one of float16, float32, "
+            "[RW022] obs: a port cannot have dtype bfloat16"
+            "\n  → module.float() and a float32 example; or rw.export(…, fix=True)",
+        ),
+        (
+            {"inputs": (port(dtype="complex64"),)},
+            "[RW022] obs: a port cannot have dtype complex64\n  → use one of float16, float32, "
             "float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool",
         ),
         (
