@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import adapter_for
+from roadworthy.border import answers, unforeseen
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
@@ -20,7 +21,7 @@ from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient, network
 from roadworthy.door import to_source
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.errors import ExportError, Finding, RoadworthyError
+from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.exporting import ExportOptions, ExportPlan, captured, write_bundle
 from roadworthy.program import Program
 from roadworthy.source import Source
@@ -85,6 +86,7 @@ class Diagnosis:
         return f"no errors; {trial}"
 
 
+@answers
 def diagnose(
     source: Any,
     *,
@@ -184,7 +186,7 @@ def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> 
 def _ran(patient: Patient, source: Source) -> list[Finding]:
     """What running the policy shows; nothing where it does not run, which the trial will say."""
     try:
-        with export_mode(source):
+        with analysis_mode(source):
             analysis = ModuleAnalysis(source)
             return findings(dataclasses.replace(patient, analysis=analysis), RUNNING)
     except Exception:  # whatever it was, the trial meets it too
@@ -216,7 +218,5 @@ def _trial(
     except RoadworthyError as error:
         return error.findings
     except Exception as error:  # what an object of a user's can do, it will do
-        what = f"the trial export raised {type(error).__name__}: {error}"
-        hint = "call rw.export with the same arguments to see the traceback"
-        return [Finding(code=ExportError.code, what=what, hint=hint)]
+        return unforeseen(error).findings
     return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import COMMON, Adapter, adapter_for
+from roadworthy.border import answers
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from roadworthy.source import Source
 
 
+@answers
 def to_source(thing: Any, **keywords: Any) -> Described:
     """The source of anything that an adapter knows, or of a plain module.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -17,16 +18,19 @@ from roadworthy import backends
 from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
+from roadworthy.backends.departures import departures
+from roadworthy.border import answers
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.errors import CertificateFailed, ExportError, UsageError
+from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
+from roadworthy.runtime.canary import remember
 from roadworthy.source import Source
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
@@ -105,6 +109,7 @@ class ExportPlan:
         return backends.get(target).configured(self.settings)
 
 
+@answers
 def export(
     source: Any,
     folder: str | os.PathLike[str],
@@ -150,9 +155,15 @@ def export(
         action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s,
         ignore=ignore, method=method, constants=constants, **framework,
     )  # fmt: skip
-    return export_source(described, folder, plan)
+    bundle = export_source(described, folder, plan)
+    certificate = Certificate.from_bytes(bundle.files[bundles.CERTIFICATE])
+    for finding in certificate.findings:
+        if finding.severity == "warning":
+            warnings.warn(str(finding), RoadworthyWarning, stacklevel=3)  # beyond the border
+    return bundle
 
 
+@answers
 def export_environment(
     env: ExportableEnvironment,
     actor: torch.nn.Module,
@@ -228,13 +239,20 @@ def write_bundle(
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)
+        if "onnx" in files:
+            notes = departures(program, plan.translations)
+            certificate = replace(certificate, findings=(*certificate.findings, *notes))
         if not certificate.passed:
             if not options.allow_uncertified:
                 _raise_failed(certificate, original)
             waived = described | {"waivers": ["uncertified"]}
             sealing.write_json(partial / bundles.MANIFEST, waived)
         sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
-    return Bundle.open(target)
+    bundle = Bundle.open(target)
+    for name in bundle.targets:
+        if not target_table.get(name).code:  # it was loaded and stepped here: it need not be tried
+            remember(bundle.files_of(name).values())
+    return bundle
 
 
 def _raise_failed(certificate: Certificate, original: Original) -> None:
@@ -291,5 +309,10 @@ def _certify(partial: Path, original: Original, options: ExportOptions) -> Certi
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
     return examine(
-        unsealed, original=original, seed=options.seed, progress=options.progress, trust=True
+        unsealed,
+        original=original,
+        seed=options.seed,
+        progress=options.progress,
+        trust=True,
+        canary=False,
     )

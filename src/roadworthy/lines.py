@@ -19,7 +19,10 @@ _OWN = Path(__file__).resolve().parent
 # What Python and this package are made of: nobody's own object.
 MACHINERY = ("builtins", "types", "importlib", "_frozen_importlib", "roadworthy")
 # Packages whose code is not the author's to change, whatever they install.
-LIBRARIES = ("torch", "tensordict", "torchrl", "numpy", "onnx", "onnxscript", "gymnasium")
+LIBRARIES = (
+    "torch", "tensordict", "torchrl", "numpy", "onnx", "onnx_ir", "onnxscript", "onnxruntime",
+    "gymnasium",
+)  # fmt: skip
 _PLACE = re.compile(r"([^:]+):(\d+) \((.*)\)")
 _QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 
@@ -27,6 +30,20 @@ _QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 def user_line(error: BaseException) -> str:
     """The deepest line of the traceback that its author can change; empty where there is none."""
     return _deepest(traceback.extract_tb(error.__traceback__))
+
+
+def culprit(error: BaseException) -> tuple[str, bool]:
+    """Where an error came from, whatever library raised it below; and whether that is the user's.
+
+    Ours is named from the root of the package, `capture/snapshot.py:197 (the code)`.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        place = Path(frame.filename).resolve()
+        if _OWN in place.parents:
+            return f"{place.relative_to(_OWN).as_posix()}:{frame.lineno} ({frame.line})", False
+        if is_authors(place) and place.is_file():
+            return f"{place.name}:{frame.lineno} ({frame.line})", True
+    return "", False
 
 
 def current_line() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,13 @@ Place = int | str | tuple[int | str, ...]
 _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # What an argument that never changes can be.
 _PLAIN = (type(None), bool, int, float, str)
+# Keywords that go by name, and what is written for them.
+_BY_NAME = {
+    "memory": "{'h': 'hidden'}",
+    "about": "{'obs': rw.About(unit='rad')}",
+    "dynamic": "{'tokens': {1: 'length'}}",
+    "constants": "{'deterministic': True}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,9 @@ class Source:
                 f"expected a torch.nn.Module, got {type(self.module).__name__}",
                 hint="wrap it in a torch.nn.Module whose forward calls it",
             )
+        findings = list(_no_mappings(self))
+        if findings:
+            raise UsageError(findings=findings)
         if not isinstance(self.action, (tuple, list)):
             object.__setattr__(self, "action", (self.action,))
         names = (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
@@ -165,6 +175,13 @@ class Source:
     def parameters(self) -> list[str]:
         """The names of the arguments, without `*args` and `**kwargs`."""
         return [n for n, each in self.arguments.items() if each.kind not in _STARRED]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What the first call of an episode is given beside its inputs: constants, and memory."""
+        memory = {n: each for n, each in self.memory.items() if not isinstance(each, Attribute)}
+        starts = {n: e.initial if isinstance(e, Argument) else e for n, e in memory.items()}
+        return {**self.constants, **starts}
 
     @property
     def takes_any_name(self) -> bool:
@@ -217,17 +234,34 @@ class Source:
 
     def _named_example(self) -> dict[str, Any]:
         if isinstance(self.example, Mapping):
-            if not self.example:
+            example = dict(self.example.items())  # a TensorDict has neither a truth nor such keys
+            if not example:
                 raise UsageError("the example is empty", hint="pass example={'obs': obs}")
-            for name in self.example:
+            for name in example:
                 if not isinstance(name, str):
                     raise UsageError(
                         f"the example has the key {name!r}, expected a name",
                         hint="pass example={'obs': obs}",
                     )
-            return dict(self.example)
+            return example
         parameters = self.parameters
         return {parameters[0] if parameters else "obs": self.example}
+
+
+def _no_mappings(source: Source) -> Iterator[Finding]:
+    """What is wrong with the keywords that go by name."""
+    for keyword, such_as in _BY_NAME.items():
+        value = getattr(source, keyword)
+        hint = f"pass {keyword}={such_as}"
+        if not isinstance(value, Mapping):
+            what = f"expected a mapping from names, got {type(value).__name__}"
+            yield Finding(code=UsageError.code, where=f"{keyword}=", what=what, hint=hint)
+            continue
+        expected = {"about": About, "dynamic": Mapping}.get(keyword, object)
+        for name, each in value.items():
+            if not isinstance(name, str) or not isinstance(each, expected):
+                what = f"expected {such_as}, got {name!r}: {type(each).__name__}"
+                yield Finding(code=UsageError.code, where=f"{keyword}=", what=what, hint=hint)
 
 
 def _refuse_no_method(module: torch.nn.Module, method: str | Callable[..., Any]) -> None:

@@ -11,14 +11,8 @@ import roadworthy as rw
 from tests.conftest import Verified
 from tests.policies import CASES
 
-# What is true of these, and no alarm: dropout and batch norm were left in training mode; the
-# recurrent operators of onnxruntime answer NaN with a number.
-RECURRENT = (
-    "lstm", "lstm_pair", "gru", "keeps_pair", "fixed_batch_lstm", "gru_two_layers",
-    "normalized_lstm",
-)  # fmt: skip
+# What is true of these, and no alarm: dropout and batch norm were left in training mode.
 NOTED = {
-    **{name: ["RW332"] for name in RECURRENT},
     "left_in_training": ["RW160"],
     "transformer": ["RW160"],
     "transformer_any_length": ["RW160"],

@@ -154,8 +154,9 @@ class ModuleAnalysis:
         """An example for a mask that only the action steps read: as wide as the logits."""
         return torch.ones(self._logits(example).shape, dtype=torch.bool)
 
-    def _choices(self) -> int:
-        return int(self._logits(self.example).shape[-1])
+    def _action(self) -> Action | None:
+        choices = int(self._logits(self.example).shape[-1])
+        return _action(self.step.outputs[0], self.source.steps, choices)
 
     def _logits(self, example: Tensors) -> torch.Tensor:
         """What the module itself returns first, before any action step."""
@@ -212,8 +213,7 @@ class ModuleAnalysis:
                 remembered.memory_port(name, self.memory_rows[name], self.memory_axes[name])
                 for name in self.composed.memory_names
             ),
-            action=_action(self.step.outputs[0], self.source.steps, self._choices())
-            or self.source.meaning,
+            action=(self._action() if self.source.steps else None) or self.source.meaning,
             period_s=self.source.period_s,
         )
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
+
+from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
+from roadworthy.spec.layout import pack, ports_of
 
 Style = Literal["by_name", "one_argument", "one_mapping"]
 
@@ -49,7 +54,7 @@ def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
     free = [each for each in parameters if each not in memory_arguments]
     required = [n for n in free if source.arguments[n].default is inspect.Parameter.empty]
     if len(names) == 1 and len(required) <= 1:
-        return CallStyle(tuple(names), "one_argument")
+        return CallStyle(tuple(names), _of_one(source, names[0], memory_arguments))
     if len(required) == 1:
         return CallStyle(tuple(names), "one_mapping")
     raise UsageError(
@@ -60,3 +65,31 @@ def call_style(source: Source, memory_arguments: Sequence[str]) -> CallStyle:
         if parameters
         else f"give {source.called} one argument for each input",
     )
+
+
+# Module → how it was found to take its one value: an export asks several times.
+_FOUND: weakref.WeakKeyDictionary[torch.nn.Module, dict[str, Style]] = weakref.WeakKeyDictionary()
+
+
+def _of_one(source: Source, name: str, memory_arguments: Sequence[str]) -> Style:
+    """Whether the one value goes in as it is, or as a dict with one key: as it works."""
+    if not isinstance(source.method, str):
+        return _tried(source, name)  # a function may hold the module, and would keep it alive
+    found = _FOUND.setdefault(source.module, {})
+    asked = f"{source.method} {source.constants} {name} {memory_arguments} {source.inputs[name]}"
+    if asked not in found:
+        found[asked] = _tried(source, name)
+    return found[asked]
+
+
+def _tried(source: Source, name: str) -> Style:
+    layout = source.inputs[name]
+    value = pack(layout, {port: source.tensors[port] for port in ports_of(layout)})
+    for style, argument in (("one_argument", value), ("one_mapping", {name: value})):
+        try:
+            with preserved(source.module), torch.no_grad():
+                source.function(argument, **source.named)
+        except Exception:  # a module refuses what it does not take in any way it likes
+            continue
+        return style  # type: ignore[return-value]  # mypy widens the literals of the loop
+    return "one_argument"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -195,7 +196,7 @@ def named_outputs(result: Any, source: Source) -> Tensors:
             where=where,
             hint="name them: outputs=('actions', …), with None for one to leave out",
         )
-    wanted = ["actions"] if wanted is None else wanted
+    wanted = [_free_name(source)] if wanted is None else wanted
     if len(wanted) != len(tensors):
         raise UsageError(
             f"outputs names {len(wanted)} tensors, {source.called} returns {len(tensors)}",
@@ -212,9 +213,17 @@ def named_outputs(result: Any, source: Source) -> Tensors:
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
 
 
+def _free_name(source: Source) -> str:
+    """What an output is called that nobody named: a policy may also read its last actions."""
+    taken = {port for layout in source.inputs.values() for port in ports_of(layout)}
+    return next(name for name in ("actions", "next_actions", "outputs") if name not in taken)
+
+
 def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return result._fields, list(result)
+    if dataclasses.is_dataclass(result) and not isinstance(result, (type, Mapping)):
+        result = {each.name: getattr(result, each.name) for each in dataclasses.fields(result)}
     if isinstance(result, Mapping):
         named: Tensors = {}
         for key, value in result.items():

@@ -30,6 +30,7 @@ def bench(
         typer.Option("--engine", help=target_help.RUN),
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     batch: Annotated[int, typer.Option(min=1, help="Rows in each step.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Bursts of ten steps.")] = 300,
     threads: Annotated[int, typer.Option(min=1, help="Threads inside a step.")] = 1,
@@ -51,7 +52,7 @@ def bench(
     first_ms: dict[str, float] = {}
     for engine in dict.fromkeys(engines or [DEFAULT]):
         start = time.perf_counter()
-        policy = from_bundle(bundle, engine=engine, trust=trust, threads=threads)
+        policy = from_bundle(bundle, engine=engine, trust=trust, threads=threads, canary=canary)
         policy.step(feed)
         name = STEP if engine == "onnx" else f"{STEP} ({engine})"
         first_ms[name] = (time.perf_counter() - start) * 1000

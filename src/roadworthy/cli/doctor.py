@@ -20,8 +20,9 @@ from roadworthy.cli.describing import (
     Outputs,
     Settings,
     keywords,
+    refuse_unreadable,
 )
-from roadworthy.cli.objects import thing
+from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def doctor(
 
     Next: roadworthy explain CODE.
     """
+    refuse_unreadable(inputs, memory, settings)  # before PyTorch is imported, which takes seconds
+    refuse_unreachable(source)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
     from roadworthy.diagnosing import diagnose

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy import targets as targets_table
 from roadworthy.cli import target_help
 from roadworthy.cli.console import (
     certificate_table,
@@ -29,11 +30,13 @@ from roadworthy.cli.describing import (
     Outputs,
     Settings,
     keywords,
+    refuse_unreadable,
 )
-from roadworthy.cli.objects import thing
+from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.sealing import refuse_foreign
 from roadworthy.targets import DEFAULT
 
 
@@ -76,6 +79,12 @@ def export(
 
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
+    # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
+    refuse_unreadable(inputs, memory, settings)
+    for target in targets or ():
+        targets_table.get(target)
+    refuse_unreachable(source)
+    refuse_foreign(folder)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
     from roadworthy.exporting import ExportOptions, ExportPlan

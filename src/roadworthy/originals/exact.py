@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,14 @@ _TURNING = (
     _aten.round.default, _aten.round.decimals, _aten.floor.default, _aten.ceil.default,
     _aten.trunc.default, _aten.sign.default,
 )  # fmt: skip
+# Where these are all that there is, nothing turns anywhere: what most networks are made of.
+_SMOOTH = frozenset({
+    "add", "addmm", "cat", "celu", "elu", "gelu", "linear", "matmul", "mm", "mul", "permute",
+    "relu", "reshape", "selu", "sigmoid", "silu", "softplus", "sub", "t", "tanh", "transpose",
+    "view",
+})  # fmt: skip
+# What gives a value another dtype.
+_CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
 # Says that a value has the dtype which it had when it was captured.
 _ASSERTS = (_aten._assert_tensor_metadata.default,)
 _EXACT = {
@@ -44,13 +52,13 @@ _EXACT = {
 
 def yardstick(source: Source, program: Program | None, signature: Signature) -> Yardstick | None:
     """The yardstick of a module; None where its graph is not one of this signature."""
-    if program is not None:
-        captured, graph = program.signature, program.graph
-    else:
-        try:
+    captured, graph = (None, None) if program is None else (program.signature, program.graph)
+    if program is None or program.fixes:
+        # What was repaired may round more finely than the original, whose rounding is the measure.
+        with suppress(RoadworthyError):  # it was captured by other means, such as repairs
             captured, graph = captured_graph(source)
-        except RoadworthyError:  # it was captured by other means, such as repairs
-            return None
+    if captured is None or graph is None:
+        return None
     if _ports(captured) != _ports(signature) or signature.clock:
         return None
     return GraphYardstick(signature, graph)
@@ -76,10 +84,22 @@ class GraphYardstick:
         self._lifted = list(_lifted(program))
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
         self.turning = any(target in _TURNING for target in called)
+        self.smooth = all(_name(target) in _SMOOTH for target in called)
         self._chooses = any(target in _CHOICES for target in called)
+        self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
         self._writes = any(_mutates(target) for target in called)
         self._doubles: list[Any] | None = None
+
+    def _cut_from_floats(self, graph: torch.fx.Graph) -> Iterator[str]:
+        """The outputs of whole numbers that were floats in the node before."""
+        (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
+        for name, node in self._named(returned).items():
+            if isinstance(node, torch.fx.Node) and node.target in _CASTS:
+                before = node.args[0]
+                assert isinstance(before, torch.fx.Node)
+                if before.meta["val"].is_floating_point() and _is_whole(node.meta["val"]):
+                    yield name
 
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         recorder = _Recording(self._module) if self._chooses else None
@@ -149,6 +169,13 @@ class GraphYardstick:
                     results = recorder.run(*held, *recorder.converted(arguments))
         except Exception as error:  # torch raises what it likes, and prints the graph
             raise NoYardstick(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+        named = self._named(results)
+        logits = [] if recorder is None else recorder.logits
+        named |= {f"logits {index}": each for index, each in enumerate(logits)}
+        return {name: value.detach().numpy().copy() for name, value in named.items()}
+
+    def _named(self, results: Any) -> dict[str, Any]:
+        """What the graph returns, by the names of outputs and memories."""
         returned = [
             result
             for spec, result in zip(self._specs.output_specs, results, strict=True)
@@ -156,10 +183,7 @@ class GraphYardstick:
         ]
         names = [port.name for port in self._signature.outputs]
         names += [f"memory {each.name}" for each in self._signature.memory]
-        named = dict(zip(names, returned, strict=True))
-        logits = [] if recorder is None else recorder.logits
-        named |= {f"logits {index}": each for index, each in enumerate(logits)}
-        return {name: value.detach().numpy().copy() for name, value in named.items()}
+        return dict(zip(names, returned, strict=True))
 
 
 class _Recording(torch.fx.Interpreter):
@@ -267,6 +291,16 @@ class _ExactEntering(_Exact, _Entering):
     """What enters each operator that rounding may turn, in float64."""
 
 
+def _is_whole(value: torch.Tensor) -> bool:
+    floats = value.is_floating_point() or value.is_complex()
+    return not floats and value.dtype != torch.bool
+
+
+def _name(target: Any) -> str:
+    schema = getattr(target, "_schema", None)
+    return "" if schema is None else str(schema.name).removeprefix("aten::")
+
+
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
@@ -294,7 +328,8 @@ def _lifted(program: torch.export.ExportedProgram) -> Iterator[Any]:
         assert spec.target is not None
         held = program.state_dict.get(spec.target)
         value = program.constants[spec.target] if held is None else held
-        yield value.detach().cpu() if isinstance(value, torch.Tensor) else value
+        held_anywhere = isinstance(value, torch.Tensor) and not value.is_meta
+        yield value.detach().cpu() if held_anywhere else value
 
 
 @contextmanager

@@ -60,6 +60,15 @@ class Yardstick(Protocol):
         """Whether the policy chooses, sorts or rounds anywhere: else `turned` is `rounded`."""
 
     @property
+    def smooth(self) -> bool:
+        """Whether no little step of any value can make a large one of the results."""
+
+    @property
+    def quantities(self) -> frozenset[str]:
+        """The outputs that are whole numbers cut from floats, such as ticks of a motor: next to
+        the right one there is a nearly right one, as with no choice."""
+
+    @property
     def inexact(self) -> str:
         """Why there is no float64; empty where there is, or where nobody has asked yet."""
 

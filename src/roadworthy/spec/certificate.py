@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
+from roadworthy.spec.json_file import from_json, understood
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.targets import DEFAULT
 
@@ -219,7 +219,9 @@ class Certificate:
     @classmethod
     def from_bytes(cls, data: bytes) -> Certificate:
         """The certificate in the bytes of a `certificate.json`."""
-        return cls.from_json(json.loads(data))
+        read = from_json(data, where="certificate.json")
+        with understood("certificate.json"):
+            return cls.from_json(read)
 
     def __str__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"

@@ -43,7 +43,10 @@ def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -
     else:
         inputs = [script.now(step) for step in range(script.steps)]
         states = layout.states(inputs, [{} for _ in inputs])
-        departed = _flips(yardstick, layout, states, rng)
+        if yardstick.smooth:
+            departed = _nowhere(yardstick, layout, states)
+        else:
+            departed = _flips(yardstick, layout, states, rng)
     places = states.few()
     budget = measure(yardstick, layout, states.picked(places), rng)
     return Allowance(
@@ -88,6 +91,12 @@ def _free(name: str, budget: Budget, places: Array, departed: Array) -> Array:
     least = np.broadcast_to(own.max(axis=0), departed.shape).copy()
     least[places] = own
     return np.asarray(np.maximum(departed, least))
+
+
+def _nowhere(yardstick: Yardstick, layout: Layout, states: States) -> Arrays:
+    """No departure at any state: only the shapes of the results are asked for."""
+    one = layout.run(yardstick.rounded, states.picked(np.array([0])))
+    return {name: np.zeros((len(states), *value.shape[1:])) for name, value in one.items()}
 
 
 def _flips(

@@ -21,14 +21,17 @@ from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 # The part of the states whose distance is left out of the mean: flips, and values far beyond those
 # that policies live on, say nothing about the others.
 TRIMMED = 0.3
+# What float64 may be off, as a share of the usual size: nothing that moves takes account of it, and
+# where a constant was cut to float32 it is ten thousand times as much.
+NO_ACCOUNT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Budget:
     """What came out at some states, and how far rounding goes there: name → (states, …).
 
-    `truth` is the exact value in float64 (whole numbers as they are), `rounding` how far PyTorch
-    is from it, `seen` what PyTorch gave: for the states themselves, and for each twin of them.
+    `truth` is the exact value in float64 (choices as they are), `rounding` how far PyTorch is
+    from it, `seen` what PyTorch gave: for the states themselves, and for each twin of them.
     """
 
     truth: Arrays
@@ -51,7 +54,7 @@ class Budget:
         for name, value in original.items():
             if name not in self.truth:
                 continue
-            if value.dtype.kind == "f":
+            if self.truth[name].dtype.kind == "f":
                 truth[name] = value.astype(np.float64)
             measured = self.rounding[name]
             rounding[name] = np.broadcast_to(measured.max(axis=0), value.shape).copy()
@@ -108,7 +111,11 @@ def measure(
     exact = _exact(yardstick, layout, states)
     twins = [layout.run(yardstick.rounded, each) for each in twins_of(layout, states, rng, ulps=1)]
     truth = rounded if exact is None else exact
-    whole = [name for name, value in rounded.items() if value.dtype.kind != "f"]
+    whole = [
+        name
+        for name, value in rounded.items()
+        if value.dtype.kind != "f" and name not in yardstick.quantities
+    ]
     choices = () if exact is None else ({name: exact[name] for name in whole},)
     return Budget(
         truth={
@@ -152,7 +159,18 @@ def _rounding(rounded: Array, truth: Array, twins: Sequence[Array]) -> Array:
         with np.errstate(over="ignore"):  # an exponential in float64 goes further than its square
             moves = finite.std(axis=0)
         own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * moves, among))
-    return np.asarray(np.maximum(own, among) + ulp(truth, rounded.dtype))
+    unit: Array | float = ulp(truth, rounded.dtype) if rounded.dtype.kind == "f" else 0.0
+    if rounded.dtype == np.float64:
+        unit = np.maximum(unit, NO_ACCOUNT * _usual_size(truth))
+    return np.asarray(np.maximum(own, among) + unit)
+
+
+def _usual_size(values: Array) -> Array:
+    """The middle one of the sizes of each element over the states; 0 where none is finite."""
+    sizes = np.sort(np.where(np.isfinite(values), np.abs(values), np.inf), axis=0)
+    middle = np.isfinite(sizes).sum(axis=0, keepdims=True) // 2
+    found = np.take_along_axis(sizes, middle, axis=0)[0]
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 def _apart(one: Array, other: Array) -> Array:

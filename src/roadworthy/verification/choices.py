@@ -18,7 +18,7 @@ from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.verification.fresh_steps import FreshSteps
-from roadworthy.verification.states import Layout, States, visit
+from roadworthy.verification.states import MOST_BYTES, Layout, States, visit
 from roadworthy.verification.ties import chooses
 from roadworthy.verification.visited import Visited
 
@@ -28,7 +28,6 @@ HALVINGS = 26
 # The distances from a tie, as parts of the line on which it lies.
 DISTANCES = tuple(2.0**-exponent for exponent in range(4, 26, 2))
 ROWS = 64
-MOST_BYTES = 1 << 23
 
 
 def choices(policy: Policy, fresh: FreshSteps) -> list[Check]:
@@ -37,15 +36,17 @@ def choices(policy: Policy, fresh: FreshSteps) -> list[Check]:
     if fresh.yardstick is None or fresh.judge is None or not chooses(signature):
         return []
     # Where rounding or sorting chooses, nothing tells how close a tie is.
-    if "logits 0" not in fresh.judge.budget.truth or not fresh.layout.rows_are_states:
-        return []
     try:
+        first = fresh.judge.states.picked(np.array([0]))
+        shown = fresh.layout.run(fresh.yardstick.rounded, first)
+        if "logits 0" not in shown or not fresh.layout.rows_are_states:
+            return []
         inputs = _beside_ties(fresh.yardstick, fresh.layout, fresh.judge.states, fresh.seed)
     except NoYardstick:
         return []
     if not inputs:
         return []
-    script = _script(fresh.layout, inputs, fresh.original.rows or ROWS)
+    script = _script(fresh.layout, inputs, fresh.original.rows)
     with fresh.original.open(signature, rows=script.rows) as live:
         visits = [visit(live, script)]
     visited = Visited(signature, fresh.yardstick, visits, fresh.seed)
@@ -58,7 +59,8 @@ def choices(policy: Policy, fresh: FreshSteps) -> list[Check]:
 def _beside_ties(yardstick: Yardstick, layout: Layout, states: States, seed: int) -> Arrays:
     """Inputs on both sides of ties, with states first; nothing where all choices are the same."""
     row_bytes = sum(value[:1].nbytes for value in states.inputs.values())
-    pairs = min(PAIRS, MOST_BYTES // max(1, row_bytes * 2 * len(DISTANCES)))
+    # As many as can be measured, all of them: beside a tie nothing else tells right from wrong.
+    pairs = min(PAIRS, max(1, MOST_BYTES // (row_bytes * 2 * len(DISTANCES))))
     rng = np.random.default_rng(seed + 13)
     places = rng.integers(0, len(states), size=(2, 8 * PAIRS))
     here, there = ({name: value[side] for name, value in states.inputs.items()} for side in places)
@@ -99,13 +101,15 @@ class _Line:
         return _Line(self._yardstick, self._layout, here, there)
 
     def at(self, parts: Array) -> Arrays:
-        """The inputs so far along the way: floats alone move."""
+        """The inputs so far along the way: floats and pixels move, flags and indices do not."""
         found = dict(self._here)
         for name, value in self._here.items():
-            if value.dtype.kind == "f":
+            if value.dtype.kind in "fu":
                 by = parts.reshape(-1, *(1,) * (value.ndim - 1))
-                way = self._there[name].astype(np.float64) - value
-                found[name] = (value + by * way).astype(value.dtype)
+                there = value + by * (self._there[name].astype(np.float64) - value)
+                found[name] = (there if value.dtype.kind == "f" else there.round()).astype(
+                    value.dtype
+                )
         return found
 
     def chosen(self, parts: Array) -> Array:
@@ -124,10 +128,11 @@ def _fresh_memory(layout: Layout, signature: Signature, count: int) -> Arrays:
     return layout.joined([{m.name: m.fresh(count) for m in signature.memory}], of_memory=True)
 
 
-def _script(layout: Layout, inputs: Arrays, rows: int) -> Script:
-    """The inputs as steps of so many rows, each from a fresh memory; the last are repeated."""
+def _script(layout: Layout, inputs: Arrays, fixed: int | None) -> Script:
+    """The inputs as steps of some rows, each from a fresh memory; the last are repeated."""
     count = len(next(iter(inputs.values())))
-    steps = -(-count // rows)
+    steps = -(-count // (fixed or ROWS))
+    rows = fixed or -(-count // steps)
     places = np.minimum(np.arange(steps * rows), count - 1).reshape(steps, rows)
     arranged = {
         name: np.stack([layout.natural(name, value[now]) for now in places])

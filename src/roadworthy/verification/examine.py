@@ -15,7 +15,7 @@ from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.certificate import Certificate, Check
-from roadworthy.spec.trace import Trace
+from roadworthy.spec.trace import Trace, refuse_unfit
 from roadworthy.verification import checks
 from roadworthy.verification.causes import causes, remarks
 from roadworthy.verification.choices import choices
@@ -40,6 +40,7 @@ def examine(
     seed: int = 0,
     trust: bool = False,
     device: str = "cpu",
+    canary: bool = True,
     progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a bundle that is already open."""
@@ -60,7 +61,7 @@ def examine(
             hint = "trust=True (--trust) runs it"
             findings.append(_not_run(target, f"{files[0]} is code", hint))
             continue
-        examined = _Target(bundle, target, device, fresh, seed, say)
+        examined = _Target(bundle, target, device, fresh, seed, say, canary)
         done += [
             dataclasses.replace(each, target=target, device=device)
             for each in examined.checks(loop)
@@ -101,18 +102,22 @@ class _Target:
     fresh: FreshSteps | None
     seed: int
     progress: Progress
+    canary: bool
     findings: list[Finding] = field(default_factory=list)
 
     @cached_property
     def new(self) -> Callable[[], Policy]:
         """Opens the target once more, with a memory of its own."""
-        engine = engine_of(self.bundle, self.target, device=self.device, trust=True)
+        engine = engine_of(
+            self.bundle, self.target, device=self.device, trust=True, canary=self.canary
+        )
         return partial(Policy, self.bundle.signature, engine)
 
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
         new = self.new
         self._say("replaying the trace")
         trace = Trace.from_bytes(self.bundle.files[TRACE])
+        refuse_unfit(trace, self.bundle.signature)
         yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:
             self._say("comparing batches")

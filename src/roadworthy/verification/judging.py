@@ -110,15 +110,15 @@ class Judge:
         result = {}
         for name, each in found.items():
             gap, value, own = each.gap.copy(), got[name][doubts], self.original[name][doubts]
-            allowed = each.allowed[doubts]
+            allowed, given = each.allowed[doubts], [twin[name] for twin in seen]
             wrong = gap[doubts] > allowed
             # A graph that never gives what the original gives must not speak for it.
-            speaks = _any_same([self.budget.seen[0][name][doubts]], own, allowed)
-            speaks |= _any_same([twin[name] for twin in seen], own, allowed)
-            turned = speaks & _any_same([twin[name] for twin in seen], value, allowed)
-            turned |= speaks & close_logits(
-                self.layout.signature, name, self.budget, doubts, own, value
-            )
+            speaks = _any_same([self.budget.seen[0][name][doubts], *given], own, allowed)
+            turned = _any_same(given, value, allowed)
+            if name in self.yardstick.quantities:
+                turned |= (np.min(given, axis=0) <= value) & (value <= np.max(given, axis=0))
+            turned |= close_logits(self.layout.signature, name, self.budget, doubts, own, value)
+            turned &= speaks
             gap[doubts] = np.where(turned, 0.0, gap[doubts])
             ties = each.ties + int((wrong & turned).sum())
             result[name] = Judged(each.truth, gap, each.allowed, ties)
@@ -127,7 +127,7 @@ class Judge:
 
 def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
     seen = [each[name] for each in budget.seen if name in each]
-    if original.dtype.kind != "f":
+    if budget.truth[name].dtype.kind != "f":
         gap = np.abs(got.astype(np.float64) - original.astype(np.float64))
         speaks = _any_same(seen, original, 0.0)
         shown = speaks & _any_same(seen, got, 0.0) & (gap > 0)

@@ -24,8 +24,6 @@ from roadworthy.verification.ties import chooses, forbidden
 
 STEPS = 64
 ROWS = 2
-# The place of the largest number, or the largest number that all are compared with (one-hot).
-_CHOICES = ("ArgMax", "ReduceMax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +66,8 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
         if memory and not signature.clock:
             policy.set_memory(memory)
         got = policy.step(script.now(step))
+        # A choice may be made among what is remembered: the graph shows that under its own name.
+        got |= {each.output: policy.memory[each.name] for each in signature.memory}
         ours.append(_numbered([got[each] for each in behind.logits]))
     if any(_shapes(one) != _shapes(other) for one, other in zip(theirs, ours, strict=True)):
         return None  # the two sides choose in other ways, such as by a folded maximum
@@ -147,15 +147,21 @@ def _undecided(signature: Signature, model: bytes) -> Undecided | None:
 
 
 def _entering(graph: Any) -> Iterator[str]:
-    """The names of the values that enter a choice along their last axis, in order."""
+    """The names of the values that enter a choice along their last axis, in order.
+
+    A choice is the place of the largest, or the largest that all are compared with (one-hot).
+    """
     constants = {each.name: each for each in graph.initializer}
     values = (*graph.value_info, *graph.output)
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    compared = {name for node in graph.node if node.op_type == "Equal" for name in node.input}
     for node in graph.node:
-        if node.op_type in _CHOICES and _axes(node, constants) in (
-            [-1],
-            [ranks.get(node.input[0], 0) - 1],
-        ):
+        # The largest of a log-sum-exp is taken out, not chosen: nothing is compared with it.
+        chooses = node.op_type == "ArgMax" or (
+            node.op_type == "ReduceMax" and node.output[0] in compared
+        )
+        last = ([-1], [ranks.get(node.input[0], 0) - 1])
+        if chooses and _axes(node, constants) in last:
             yield node.input[0]
 
 

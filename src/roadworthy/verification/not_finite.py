@@ -28,12 +28,14 @@ def not_finite(policy: Policy, original: Original, sampling: Sampling) -> Iterat
     signature = policy.signature
     if signature.clock:
         return
+    rows = original.rows or signature.fixed_rows or 1
     for port in signature.observed:
-        told = [
-            text
-            for name, row in _broken(port, signature, sampling).items()
-            for text in _answers(policy, original, port, name, row, sampling)
-        ]
+        with original.open(signature, rows=rows) as live:
+            told = [
+                text
+                for name, row in _broken(port, signature, sampling).items()
+                for text in _answers(policy, live, port, name, row, rows, sampling)
+            ]
         if told:
             yield Finding(
                 code="RW332",
@@ -60,17 +62,20 @@ def _broken(port: Port, signature: Signature, sampling: Sampling) -> dict[str, A
 
 
 def _answers(
-    policy: Policy, original: Original, port: Port, name: str, row: Array, sampling: Sampling
+    policy: Policy,
+    live: Steppable,
+    port: Port,
+    name: str,
+    row: Array,
+    rows: int,
+    sampling: Sampling,
 ) -> Iterator[str]:
     signature = policy.signature
-    rows = original.rows or signature.fixed_rows or 1
     rng = np.random.default_rng(0)
     drawn = draw_ordinary(signature, rng, steps=1, rows=rows, sampling=sampling)
     inputs = {each: array[0] for each, array in drawn.items()}
     inputs[port.name] = np.stack([row] * rows, axis=port.batch_axis or 0)
-    with original.open(signature, rows=rows) as live:
-        theirs = _answer(live, inputs)
-    ours = _answer(policy, inputs)
+    theirs, ours = _answer(live, inputs), _answer(policy, inputs)
     for output in signature.outputs:
         one, other = (_kind(each, output.name) for each in (theirs, ours))
         if one != other:

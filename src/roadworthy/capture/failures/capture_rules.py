@@ -49,14 +49,6 @@ CAPTURE_RULES = (
     ),
     Rule(
         text=_GUARD,
-        line=r"torch\.cdist\(",
-        code="RW101",
-        what="torch.cdist chooses its method by the number of rows: $guard",
-        hint="write torch.linalg.vector_norm(a[:, None] - b, dim=-1) instead of torch.cdist(a, b)",
-        kind=BatchSpecialised,
-    ),
-    Rule(
-        text=_GUARD,
         line=r"^(if|elif|while|assert)\b.*(\.shape|\.size\(|len\()|"
         r"\bif\b.*(\.shape|\.size\(|len\().* else ",
         code="RW101",

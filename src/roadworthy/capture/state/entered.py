@@ -22,7 +22,7 @@ from roadworthy.lines import frame_line, is_authors
 
 # Builtins that answer differently at another moment, by the module that holds them.
 _CLOCKS = ("time", "datetime")
-_NOT_ASKED = ("sleep", "strftime", "mktime", "gmtime", "isoformat", "timestamp", "replace")
+_NOT_ASKED = ("sleep", "mktime", "strptime", "isoformat", "timestamp", "replace")
 _SYSTEM = ("posix", "nt")
 _ANSWERS = (
     "stat", "lstat", "fstat", "listdir", "scandir", "read", "readlink", "access", "urandom",
@@ -74,7 +74,7 @@ class Entered:
         try:
             yield
         finally:
-            sys.setprofile(before)
+            _set_back(before)
             _listening.remove(self)
 
     def _profile(self, frame: types.FrameType, event: str, arg: Any) -> None:
@@ -104,6 +104,13 @@ class Entered:
         line = _asking_line(frame)
         if line:
             self.questions[Question(name, line)] = None
+
+
+def _set_back(profiler: Any) -> None:
+    """Gives the interpreter back to whoever profiled it."""
+    sys.setprofile(profiler if callable(profiler) else None)
+    if profiler is not None and not callable(profiler):  # cProfile, which is no function
+        profiler.enable()
 
 
 def _functions_of(frame: types.FrameType) -> list[types.FunctionType]:

@@ -6,8 +6,10 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+import torch
+
 from roadworthy.capture.snapshot import kept
-from roadworthy.capture.state.reach import FUNCTIONS, Reach, Slot
+from roadworthy.capture.state.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot
 
 # What these hold is put back slot by slot; everything else puts back its own inside.
 _BY_SLOT = (type, types.FunctionType, types.ModuleType, types.CellType)
@@ -25,6 +27,10 @@ class Keeper:
         self._reach.names |= names
         for slot in self._reach.walk(roots):
             self._undo += kept(slot.value)
+            if isinstance(slot.value, torch.nn.Module):
+                # The walk passes by the dicts that hold buffers: their names are the module's.
+                for internal in MODULE_INTERNALS:
+                    self._undo += kept(vars(slot.value)[internal])
             above = self._reach.slots.get(slot.parent)
             outer = above is None or isinstance(above.value, _BY_SLOT)
             if slot.put is not None and outer and not isinstance(slot.value, FUNCTIONS):

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import same
+from roadworthy.capture.snapshot import C_VALUES, has_values, same
 from roadworthy.capture.state.reach import ATOMS, OUTSIDE, Reach, Slot, is_plain
 
-_BUFFERS = (bytearray, memoryview, array.array)
+_BUFFERS = (bytearray, memoryview, array.array, *C_VALUES)
+# Tokens that tell what a value is, whichever object it is.
+_VALUES = ("atom", "array", "tensor")
 # Types of C code that tell where they are by `repr` or `__reduce__`: counters, iterators, views.
 _TELLING = ("builtins", "itertools", "_ctypes", "ctypes", "collections")
 
@@ -45,6 +47,17 @@ class Token:
             return bool(differing <= 1)
         return bool(self.inside == other.inside)
 
+    def alike(self, other: Token) -> bool:
+        """Whether two values are equal, be they one object or two; objects and containers are."""
+        if self.kind not in _VALUES or self.kind != other.kind:
+            return True
+        if self.kind == "atom":
+            return self.identity is other.identity and bool(self.inside == other.inside)
+        one, two = (
+            each.inside if each.kind == "array" else each.inside[1] for each in (self, other)
+        )
+        return same(one, two)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
@@ -64,6 +77,20 @@ class Moment:
             if one is None or other is None or not one.same(other):
                 written[name] = slot
         return list(written.values())
+
+    def otherwise_in(self, other: Moment) -> list[Slot]:
+        """The slots that both moments have with different numbers, as `other` knows them."""
+        return [
+            other.reach.slots[name]
+            for name, token in self.tokens.items()
+            if name in other.tokens and not token.alike(other.tokens[name])
+        ]
+
+    def beside(self, slots: Iterable[Slot], written: Iterable[Slot]) -> list[Slot]:
+        """The slots that are neither among the written ones nor inside of one, each once."""
+        known = {each.name: each for each in written}
+        named = {each.name: each for each in slots if each.name not in known}
+        return [each for each in named.values() if not _inside_written(each, known, self.reach)]
 
 
 def moment(roots: Callable[[], Iterable[Slot]], names: frozenset[str]) -> Moment:
@@ -105,7 +132,7 @@ def _token(value: Any) -> Token:
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor | None:
-    readable = value.device.type != "meta" and value.layout == torch.strided
+    readable = has_values(value) and value.layout == torch.strided
     return value.detach().clone() if readable else None
 
 

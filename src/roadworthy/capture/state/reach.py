@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.capture.snapshot import is_tensordict
 from roadworthy.lines import is_authors_class
 
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
-_MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
+MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 # Values without an inside: two that are equal are the same.
 ATOMS = (
     type(None), bool, int, float, complex, str, bytes, range, slice, np.generic, enum.Enum,
@@ -214,15 +215,29 @@ def _attributes(name: str, value: Any) -> Iterator[Slot]:
     held = getattr(value, "__dict__", None)
     if not isinstance(held, dict):
         return
+    if is_tensordict(value):
+        yield from _tensordict(name, held)
+        return
     if isinstance(value, torch.nn.Module):
         # A parameter's path is the one a user would type: `net.0.weight`.
-        for internal in _MODULE_INTERNALS:
+        for internal in MODULE_INTERNALS:
             inner = held.get(internal) or {}
             for key, each in list(inner.items()):
                 yield Slot(_below(name, key), each, _item_setter(inner, key), name)
     for key, each in list(held.items()):
-        if not (key in _MODULE_INTERNALS and isinstance(value, torch.nn.Module)):
+        if not (key in MODULE_INTERNALS and isinstance(value, torch.nn.Module)):
             yield Slot(_below(name, key), each, _item_setter(held, key), name)
+
+
+def _tensordict(name: str, held: dict[str, Any]) -> Iterator[Slot]:
+    """What a TensorDict holds under its keys; the rest are caches, and notes on who locked it."""
+    if "_param_td" in held:
+        yield from _tensordict(name, vars(held["_param_td"]))
+    inner = held.get("_tensordict", {})
+    for key, each in list(inner.items()):
+        yield Slot(_below(name, key), each, _item_setter(inner, key), name)
+    for index, each in enumerate(held.get("tensordicts", ())):
+        yield Slot(f"{name}[{index}]", each, None, name)
 
 
 def _slots(name: str, value: Any) -> Iterator[Slot]:

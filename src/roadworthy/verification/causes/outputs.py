@@ -193,7 +193,8 @@ def relabelled(evidence: Evidence) -> Iterator[Finding]:
         if own.dtype.kind not in "iu":
             continue
         seen = sorted(set(zip(own.ravel().tolist(), other.ravel().tolist(), strict=True)))
-        if len(seen) > 1 and len({a for a, _ in seen}) == len({b for _, b in seen}) == len(seen):
+        ours, theirs = ({each[side] for each in seen} for side in (0, 1))
+        if len(seen) > 1 and ours == theirs and len(ours) == len(seen):
             listed = ", ".join(f"{a} → {b}" for a, b in seen[:8])
             yield cause(
                 f"the actions are numbered differently in the artifact: {listed}",
