@@ -42,6 +42,7 @@ class Acting(torch.nn.Module):
         mean = self.net(obs)
         return mean if deterministic else torch.normal(mean, 1.0)
 
+torch.manual_seed(0)
 model = Acting()
 """
 WARNED = """
