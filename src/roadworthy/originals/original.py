@@ -46,6 +46,12 @@ class Yardstick(Protocol):
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         """One step in the policy's own precision, by PyTorch's own kernels."""
 
+    def shaken(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        """As `rounded`, with every result that rounds moved by up to some units in the last
+        place: where inputs that are moved are lost in a saturated layer, this is not."""
+
     def turned(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
     ) -> Arrays:

@@ -103,13 +103,26 @@ def turned(yardstick: Yardstick, rng: np.random.Generator) -> OneStep:
     return function
 
 
+def shaken(yardstick: Yardstick, rng: np.random.Generator, *, ulps: int) -> OneStep:
+    """A step in which all that rounds is off by up to so many units, differently at each call."""
+
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        seed = int(rng.integers(1 << 31))
+        return yardstick.shaken(inputs, memory, ulps=ulps, seed=seed)
+
+    return function
+
+
 def measure(
     yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
 ) -> Budget:
     """The budget at each of the states."""
     rounded = layout.run(yardstick.rounded, states)
     exact = _exact(yardstick, layout, states)
-    twins = [layout.run(yardstick.rounded, each) for each in twins_of(layout, states, rng, ulps=1)]
+    twins = [
+        layout.run(shaken(yardstick, rng, ulps=1), each)
+        for each in twins_of(layout, states, rng, ulps=1)
+    ]
     truth = rounded if exact is None else exact
     whole = [
         name
