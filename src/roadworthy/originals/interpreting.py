@@ -23,6 +23,8 @@ _SUMS = frozenset({
     "addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "convolution", "exp", "layer_norm",
     "linear", "matmul", "mm", "native_layer_norm", "softmax", "_softmax", "tanh",
 })  # fmt: skip
+# Sums, in which ones may be counted: what is whole is exact.
+_COUNTS = frozenset({"cumsum", "mean", "prod", "std", "sum", "var"})
 # Functions that libraries compute by way of one: eˣ − 1, 1 / (1 + e⁻ˣ), 1 + erf x. A unit in the
 # last place of one is much of a small result, and none of PyTorch's business (RW340 names it).
 _BY_WAY_OF_ONE = frozenset({
@@ -36,12 +38,6 @@ _EXACT = {
     torch.bfloat16: torch.float64,
     torch.float32: torch.float64,
     torch.complex64: torch.complex128,
-}
-_BITS = {
-    torch.float16: torch.int16,
-    torch.bfloat16: torch.int16,
-    torch.float32: torch.int32,
-    torch.float64: torch.int64,
 }
 # What may turn is moved by shares of a longest step: the exponent of two of the shortest share.
 _SMALLEST_SHARE = -5.0
@@ -168,29 +164,28 @@ class Shaking(Recording):
         result = super().run_node(n)
         name = name_of(n.target) if n.op == "call_function" else ""
         if name in _BY_WAY_OF_ONE:
-            return tree_map(self._moved_as_one, result)
+            return tree_map(self._moved_by_one, result)
+        if name in _COUNTS:
+            return tree_map(self._moved_unless_whole, result)
         return tree_map(self._moved, result) if name in _SUMS else result
 
     def _moved(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype not in _BITS:
-            return value
-        moves = self._drawn(self._ulps + 1, value)
-        # Zeros have nothing before them, and what is not finite is no matter of rounding.
-        moves.mul_((value.abs() > torch.finfo(value.dtype).smallest_normal) & value.isfinite())
-        # In bits the neighbour towards zero is the integer before.
-        bits = value.contiguous().view(_BITS[value.dtype])
-        return (bits - moves).view(value.dtype)
+        return value * (1 - self._units(value)) if _is_float(value) else value
 
-    def _moved_as_one(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype not in _BITS:
-            return value
-        step = self._ulps * torch.finfo(value.dtype).eps
-        share = self._drawn(8, value).to(value.dtype) / 8
-        # A large result has larger units, and a small one does not go beyond zero.
-        return value * (1 - share * (step / value.abs()).clamp(step, 1).nan_to_num(step))
+    def _moved_unless_whole(self, value: Any) -> Any:
+        return torch.where(value == value.round(), value, self._moved(value))
 
-    def _drawn(self, below: int, like: torch.Tensor) -> torch.Tensor:
-        return torch.randint(0, below, like.shape, generator=self._generator, dtype=torch.int8)
+    def _moved_by_one(self, value: Any) -> Any:
+        """A small result is moved by as much as one would be, but not to zero or beyond it."""
+        if not _is_float(value):
+            return value
+        units = self._units(value)
+        return value * (1 - units) - 0.9 * value.clamp(-units, units)
+
+    def _units(self, like: torch.Tensor) -> torch.Tensor:
+        """How far each element of a row is moved; all rows alike, which are states of their own."""
+        draws = torch.randint(1, 5, like[:1].shape, generator=self._generator)
+        return draws.to(like.dtype) * (self._ulps / 4 * torch.finfo(like.dtype).eps)
 
 
 def double(value: Any) -> Any:
@@ -198,6 +193,10 @@ def double(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.dtype in _EXACT:
         return value.detach().to(_EXACT[value.dtype])
     return value
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim > 0
 
 
 def name_of(target: Any) -> str:
