@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, suppress
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils.flop_counter import FlopCounterMode
 
 from roadworthy.capture.capture import captured_graph
 from roadworthy.capture.export_mode import one_thread
@@ -36,9 +38,13 @@ from roadworthy.spec.stepping import Arrays
 _aten = torch.ops.aten
 # Where these are all that there is, nothing turns anywhere: what most networks are made of.
 _SMOOTH = frozenset({
-    "add", "addmm", "cat", "celu", "clone", "elu", "gelu", "linear", "matmul", "mm", "mul",
-    "permute", "relu", "reshape", "selu", "sigmoid", "silu", "softplus", "sub", "t", "tanh",
-    "transpose", "view",
+    "abs", "add", "addmm", "alias", "arange", "avg_pool1d", "avg_pool2d", "bmm", "cat",
+    "celu", "clone", "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "cos", "detach", "elu", "exp", "expand", "flatten", "full", "gelu",
+    "group_norm", "hardtanh", "layer_norm", "leaky_relu", "linear", "matmul", "max_pool1d",
+    "max_pool2d", "mean", "mish", "mm", "mul", "neg", "ones", "permute", "relu", "reshape",
+    "select", "selu", "sigmoid", "silu", "sin", "slice", "softmax", "softplus", "squeeze", "sub",
+    "sum", "t", "sym_size", "tanh", "transpose", "unflatten", "unsqueeze", "view", "zeros",
 })  # fmt: skip
 # What gives a value another dtype.
 _CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
@@ -74,12 +80,20 @@ class GraphYardstick:
         self._lifted = list(_lifted(program))
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
         self.turning = any(target in TURNING for target in called)
-        self.smooth = all(name_of(target) in _SMOOTH for target in called)
+        self.smooth = all(_is_smooth(target) for target in called)
         self._chooses = any(target in CHOICES for target in called)
         self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
         self._writes = any(_mutates(target) for target in called)
         self._doubles: list[Any] | None = None
+        self._work: int | None = None
+
+    def work(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> int:
+        if self._work is None:
+            with FlopCounterMode(display=False) as counter:
+                self._run(None, self._lifted, inputs, memory)
+            self._work = counter.get_total_flops()
+        return self._work
 
     def _cut_from_floats(self, graph: torch.fx.Graph) -> Iterator[str]:
         """The outputs of whole numbers that were floats in the node before."""
@@ -186,6 +200,11 @@ class GraphYardstick:
 def _is_whole(value: torch.Tensor) -> bool:
     floats = value.is_floating_point() or value.is_complex()
     return not floats and value.dtype != torch.bool
+
+
+def _is_smooth(target: Any) -> bool:
+    # What is no operator computes with sizes, or takes one of several results.
+    return name_of(target) in _SMOOTH or isinstance(target, types.BuiltinFunctionType)
 
 
 def _copied(value: Any) -> Any:

@@ -61,6 +61,10 @@ class Yardstick(Protocol):
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
         """The same step in float64; None where the graph cannot be run in it."""
 
+    def work(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> int:
+        """The multiplications and additions of such a step, counted once; those of matrices and
+        convolutions, which are nearly all."""
+
     @property
     def turning(self) -> bool:
         """Whether the policy chooses, sorts or rounds anywhere: else `turned` is `rounded`."""
