@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+import roadworthy
 from roadworthy import backends
 from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings
@@ -298,7 +299,8 @@ def manifest(
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),
-            **{name: version(name) for name in ("roadworthy", "torch", "onnx", "onnxruntime")},
+            "roadworthy": roadworthy.__version__,
+            **{name: version(name) for name in ("torch", "onnx", "onnxruntime")},
         },
     }
 

@@ -57,7 +57,13 @@ class AotiBackend:
 
             with _pathless_compiler(scratch):
                 made = {name: _compiled(graph, scratch / name) for name, graph in graphs.items()}
-            package_pt2(buffer, aoti_files=made, extra_files=extra_files(program) | own)
+            # The graphs go along: they are what runs on a GPU.
+            package_pt2(
+                buffer,
+                exported_programs=graphs,
+                aoti_files=made,
+                extra_files=extra_files(program) | own,
+            )
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
