@@ -103,6 +103,9 @@ def test_own_buffers_are_read_where_they_are(export_once: ExportOnce) -> None:
         got = policy.step(buffers)["actions"]
         assert torch.equal(got, other.step({"obs": torch.full((4, 6), step / 3)})["actions"])
     assert policy.buffers(4)["obs"] is buffers["obs"]
+    assert policy.step(buffers)["actions"] is got  # a buffer too, that the next step writes
+    obs = buffers["obs"].clone()
+    assert policy.step({"obs": obs})["actions"] is not policy.step({"obs": obs})["actions"]
 
 
 def test_own_buffers_of_numpy_are_read_where_they_are(export_once: ExportOnce) -> None:

@@ -118,6 +118,9 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
     named = [folder / f"policy{''.join(file.suffixes)}" for file in kept]
     for file, name in zip(kept, named, strict=True):
         shutil.copyfile(file, name)
+    # torch 2.11 finds the note by the name of the source, which it does not read.
+    named.append(folder / "policy.wrapper.cpp")
+    named[-1].write_text("// What the library beside it was compiled from stays behind.\n")
     return [str(name) for name in named]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from roadworthy.errors import BundleError, need
 from roadworthy.runtime.device_buffers import DeviceBuffers, Graph
+from roadworthy.runtime.device_recurrent import gru, lstm
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.torch_engines import flat, graph_names, programs_in
 from roadworthy.spec.signature import Signature
@@ -68,9 +69,19 @@ def device_here(device: str) -> Any:
 
 
 def moved(program: Any, device: Any) -> Any:
-    """Changes the program: what its graph makes on the processor, it makes on the device."""
+    """Changes the program: what its graph makes on the processor, it makes on the device.
+
+    Operators of which the device has a variant with other roundings or strides keep to those of
+    the processor, where the graph was captured.
+    """
     torch: Any = need("torch", extra="export")
     aggregate: Any = need("torch.fx.node", extra="export").map_aggregate
+    aten = torch.ops.aten
+    instead = {
+        aten.view.default: aten.reshape.default,
+        aten.lstm.input: lstm,
+        aten.gru.input: gru,
+    }
 
     def there(value: Any) -> Any:
         return device if isinstance(value, torch.device) else value
@@ -80,5 +91,7 @@ def moved(program: Any, device: Any) -> Any:
             for node in module.graph.nodes:
                 node.args = aggregate(node.args, there)
                 node.kwargs = aggregate(node.kwargs, there)
+                if node.op == "call_function":
+                    node.target = instead.get(node.target, node.target)
             module.recompile()
     return program

@@ -102,10 +102,11 @@ def followed(work: Work, device: Any) -> Recording:
 def as_exported(device: Any) -> Iterator[None]:
     """The arithmetic of the export, whatever the process has set for its own.
 
-    No gradients, no autocast, float32 products in float32 (not TF32), kernels that give the same
-    bits again. Kernels are chosen while a graph is recorded, so replays keep to it.
+    No gradients, no autocast, float32 products in float32 (not TF32), attention as it is written,
+    kernels that give the same bits again. Kernels are chosen while a graph is recorded, so replays keep to it.
     """
     torch: Any = need("torch", extra="export")
+    attention: Any = need("torch.nn.attention", extra="export")
     cudnn = torch.backends.cudnn
     settings = (
         (torch.backends.cuda.matmul, "fp32_precision", "ieee"),
@@ -122,6 +123,7 @@ def as_exported(device: Any) -> Iterator[None]:
             torch.inference_mode(False),
             torch.no_grad(),
             torch.autocast(device.type, enabled=False),
+            attention.sdpa_kernel(attention.SDPBackend.MATH),
         ):
             yield
     finally:

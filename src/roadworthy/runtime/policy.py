@@ -74,8 +74,8 @@ class Policy:
     def buffers(self, rows: int = 1, **sizes: int) -> dict[str, Any]:
         """What a step of `rows` rows reads, by input: fill it in place, and pass it to `step`.
 
-        Such a step copies no input. `sizes` are those of other symbolic dimensions. On a device
-        these are its tensors.
+        Such a step copies no input. On a device it copies no output either: what it gives are
+        buffers too, and hold until the next step. `sizes` are those of other symbolic dimensions.
         """
         dims = ({} if self.signature.fixed_rows else {BATCH: rows}) | sizes
         return self._frame_of(dims, unbatched=False, staged=False).inputs()
