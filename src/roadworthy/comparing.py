@@ -9,6 +9,7 @@ import torch
 
 from roadworthy.adapters import adapter_for
 from roadworthy.capture.recipe import source_from
+from roadworthy.doctor.fixes import as_its_ports_are
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
@@ -35,7 +36,8 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
     plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
     if plain and set(keywords) <= {"normalizer"}:
         normalizer = keywords.get("normalizer")
-        return original_of(source_from(against, recipe, bundle.signature, normalizer=normalizer))
+        source = source_from(against, recipe, bundle.signature, normalizer=normalizer)
+        return original_of(as_its_ports_are(source))
     return _original(bundle, to_source(against, **keywords))
 
 
