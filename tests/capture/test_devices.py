@@ -77,9 +77,7 @@ def test_a_device_in_forward_is_the_cpu(kind: type[Base], tmp_path: Path) -> Non
 
 def test_memory_on_a_device_is_memory(tmp_path: Path) -> None:
     module = KeepsState()
-    rw.export(
-        module, tmp_path / "b", example={"obs": torch.zeros(1, 4)}, memory={"last": "last"}
-    )
+    rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 4)}, memory={"last": "last"})
     policy, obs = rw.load(tmp_path / "b"), np.ones((1, 4), np.float32)
     first, second = policy.act(obs), policy.act(obs)
     assert np.allclose(second, 1.5 * first, atol=1e-6)

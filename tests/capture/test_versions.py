@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
+import tomllib
 import torch
 
 from roadworthy.capture.versions import TESTED, refuse_broken, refuse_untested
@@ -34,7 +34,7 @@ def test_versions_of_this_machine_are_tested_ones() -> None:
 
 def test_known_mistake_of_a_version_is_said() -> None:
     lstm = torch.nn.Sequential(torch.nn.LSTM(2, 2))
-    with pytest.raises(ExportError, match="torch 2.11 captures the state of an LSTM"):
+    with pytest.raises(ExportError, match=r"torch 2\.11 captures the state of an LSTM"):
         refuse_broken(lstm, "2.11.0+cu130")
     refuse_broken(lstm, "2.13.0")
     refuse_broken(torch.nn.GRU(2, 2), "2.11.0")

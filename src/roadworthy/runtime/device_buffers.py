@@ -115,8 +115,8 @@ class DeviceBuffers:
         if isinstance(value, self.torch.Tensor):
             kind: str = value.device.type
             return kind == self.device.type
-        told = getattr(value, "__dlpack_device__", None)
-        return told is not None and told()[0] not in _HOST
+        told: Any = getattr(value, "__dlpack_device__", None)
+        return bool(told()[0] not in _HOST) if told is not None else False
 
     def _sent(self, array: Array) -> Any:
         return self.torch.from_numpy(array.copy()).to(self.device)
@@ -178,7 +178,7 @@ class DeviceFrame:
             return False
         here, self._own = self._staged, not self._staged
         for name, buffer, dtype, host_dtype, shape in self._slots:
-            value = inputs.get(name)
+            value: Any = inputs.get(name)
             if value is buffer:
                 here = True
                 continue
@@ -235,16 +235,11 @@ class DeviceFrame:
         run()
         if buffers.decimation > 1:
             buffers.ticks[...] = (buffers.ticks + 1) % buffers.decimation
-        results = {}
         if self._own:
-            for name, buffer, _ in self._results[between]:
-                results[name] = buffer
-            return results
+            return {name: buffer for name, buffer, _ in self._results[between]}
         if self._staged and self._device.type == "cuda":
             buffers.torch.cuda.current_stream(self._device).synchronize()
-        for name, _, copy in self._results[between]:
-            results[name] = copy()
-        return results
+        return {name: copy() for name, _, copy in self._results[between]}
 
     def _record(self, between: bool) -> Callable[[], None]:
         """Makes what runs this rate; the buffers hold the inputs of the step already."""

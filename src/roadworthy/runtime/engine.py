@@ -145,9 +145,7 @@ class OnnxEngine:
         # Fatal only: what onnxruntime would print is in the error that is raised.
         options.log_severity_level = 4
         try:
-            self.session: Any = onnxruntime.InferenceSession(
-                model, options, providers=asked
-            )
+            self.session: Any = onnxruntime.InferenceSession(model, options, providers=asked)
         except Exception as error:  # onnxruntime's exceptions share no narrower base
             raise BundleError(
                 f"onnxruntime {onnxruntime.__version__} cannot load the model: {error}",
@@ -157,9 +155,7 @@ class OnnxEngine:
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> OnnxEngine:
         refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
-        return cls(
-            artifact.main, threads=threads, device=device, providers=artifact.providers
-        )
+        return cls(artifact.main, threads=threads, device=device, providers=artifact.providers)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         binding = self.session.io_binding()

@@ -9,9 +9,7 @@ from roadworthy.errors import BundleError, UsageError
 from roadworthy.runtime.engine import AnyEngine, Artifact, EngineType
 
 
-def chosen(
-    wanted: str | None, present: tuple[str, ...], *, where: str, device: str = "cpu"
-) -> str:
+def chosen(wanted: str | None, present: tuple[str, ...], *, where: str, device: str = "cpu") -> str:
     """The target that was asked for, or the one for the device, if the policy has that form."""
     wanted = targets.get(wanted or targets.preferred(device, present)).name
     if wanted in present:

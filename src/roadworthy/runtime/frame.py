@@ -69,9 +69,7 @@ class MemoryBuffers:
 class Frame:
     """The buffers for one set of sizes, tied to the engine in both directions of memory."""
 
-    def __init__(
-        self, buffers: MemoryBuffers, dims: Mapping[str, int], *, unbatched: bool
-    ) -> None:
+    def __init__(self, buffers: MemoryBuffers, dims: Mapping[str, int], *, unbatched: bool) -> None:
         signature, engine = buffers.signature, buffers.engine
         self._buffers = buffers
         inputs = {port.name: _buffer(port, dims) for port in signature.inputs}

@@ -93,9 +93,7 @@ def engine_of(
 ) -> AnyEngine:
     """The engine that runs a bundle; any number of policies may share it, one after another."""
     wanted = "onnx" if engine is None and providers else engine
-    target = engines.chosen(
-        wanted, tuple(bundle.targets), where=str(bundle.folder), device=device
-    )
+    target = engines.chosen(wanted, tuple(bundle.targets), where=str(bundle.folder), device=device)
     files = bundle.files_of(target)
     artifact = Artifact(
         files=files, signature=bundle.signature, where=next(iter(files)), canary=canary,

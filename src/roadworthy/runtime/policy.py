@@ -217,8 +217,7 @@ class Policy:
         dtype = str(rows.dtype).removeprefix("torch.")
         if dtype != "bool" or rows.shape != (known,):
             raise PortMismatch(
-                f"expected bool ({known},), one flag for each row, got {dtype} "
-                f"{tuple(rows.shape)}",
+                f"expected bool ({known},), one flag for each row, got {dtype} {tuple(rows.shape)}",
                 where=where,
                 hint="pass a boolean array such as terminated | truncated",
             )
@@ -251,7 +250,9 @@ class Policy:
                 hint=f"step({{{self.signature.inputs[0].name!r}: …}}), or act(obs)",
             )
         values = feeds.arrays(
-            self.signature, inputs, lambda port, value: self._buffers.value(port, value, self._noted)
+            self.signature,
+            inputs,
+            lambda port, value: self._buffers.value(port, value, self._noted),
         )
         dims, unbatched = feeds.dims(self.signature, values)
         staged = self._buffers.staged(values.values())

@@ -120,11 +120,12 @@ class _Target:
     def missing(self) -> Finding | None:
         """What this machine lacks to run the target on the device; None where it has it."""
         try:
-            return None if self.new else None
+            self.new()
         except BundleError as error:
-            if error.findings[0].code == "RW214":
-                return error.findings[0]
-            raise
+            if error.findings[0].code != "RW214":
+                raise
+            return error.findings[0]
+        return None
 
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
         new = self.new
