@@ -113,10 +113,9 @@ class DeviceBuffers:
     def _is_here(self, value: Any) -> bool:
         """Whether the value is a tensor where the engine computes, whoever made it."""
         if isinstance(value, self.torch.Tensor):
-            kind: str = value.device.type
-            return kind == self.device.type
+            return bool(value.device.type == self.device.type)
         told: Any = getattr(value, "__dlpack_device__", None)
-        return bool(told()[0] not in _HOST) if told is not None else False
+        return told is not None and int(told()[0]) not in _HOST
 
     def _sent(self, array: Array) -> Any:
         return self.torch.from_numpy(array.copy()).to(self.device)

@@ -22,7 +22,8 @@ RUN_RULES = (
     ),
     Rule(
         text=r"not compiled with CUDA|No CUDA GPUs|Found no NVIDIA|"
-        r"torch\.cuda\.\w+Tensor not available|Expected all tensors to be on the same device",
+        r"torch\.cuda\.\w+Tensor not available|Expected all tensors to be on the same device|"
+        r"found two different devices|convert cuda:\d+ device type tensor",
         code="RW119",
         what="forward puts a tensor on a device of its own choice, such as cuda, in a way that "
         "cannot be followed on the CPU, where the export runs",
