@@ -70,7 +70,7 @@ def _is_torch(names: dict[str, Any]) -> bool:
 
 
 def _names_one(module: torch.nn.Module) -> bool:
-    """Whether the files that the classes of the parts come from speak of devices at all."""
+    """Whether the files that the classes of the parts come from speak of devices; unknown ones may."""
     classes = {type(each) for each in module.modules()}
     return any("cuda" in text or "device" in text for text in map(_text, classes))
 
@@ -80,5 +80,5 @@ def _text(kind: type) -> str:
         return ""
     try:
         return "".join(linecache.getlines(inspect.getsourcefile(kind) or ""))
-    except TypeError:  # a class made in a shell
-        return ""
+    except (TypeError, OSError):  # a class that no file holds may name anything
+        return "device"
