@@ -70,7 +70,7 @@ def _is_torch(names: dict[str, Any]) -> bool:
 
 
 def _names_one(module: torch.nn.Module) -> bool:
-    """Whether the files that the classes of the parts come from speak of devices; unknown ones may."""
+    """Whether the files of the classes of its parts speak of devices; unknown files may."""
     classes = {type(each) for each in module.modules()}
     return any("cuda" in text or "device" in text for text in map(_text, classes))
 
