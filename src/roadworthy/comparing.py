@@ -25,18 +25,21 @@ if TYPE_CHECKING:
     from roadworthy.adapters import Described
 
 
+# What a recipe may not hold: modules and functions have no form in JSON.
+_SAID_AGAIN = {"normalizer", "method", "constants"}
+
+
 def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> Original:
     """The original that `against` is, with the keywords that the export was given."""
     if isinstance(against, Original):
         return against
     recipe = bundle.manifest["recipe"]
     described = isinstance(against, (Source, EnvironmentSource))
-    if not described and set(keywords) <= {"normalizer"}:
+    if not described and set(keywords) <= _SAID_AGAIN:
         _refuse_incomplete(bundle, against, recipe)
     plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
-    if plain and set(keywords) <= {"normalizer"}:
-        normalizer = keywords.get("normalizer")
-        source = source_from(against, recipe, bundle.signature, normalizer=normalizer)
+    if plain and set(keywords) <= _SAID_AGAIN:
+        source = source_from(against, recipe, bundle.signature, **keywords)
         return original_of(as_its_ports_are(source))
     return _original(bundle, to_source(against, **keywords))
 
