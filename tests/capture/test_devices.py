@@ -95,6 +95,7 @@ class OldType(Base):
         return self.net(obs) + torch.cuda.FloatTensor([1.0, 2.0])
 
 
+@pytest.mark.filterwarnings("ignore:The torch.cuda")  # where there is a GPU, PyTorch says so too
 @pytest.mark.parametrize(("kind", "line"), [(Asks, "if obs.is_cuda"), (OldType, "FloatTensor")])
 def test_what_cannot_be_followed_is_refused_with_the_line(
     kind: type[Base], line: str, tmp_path: Path

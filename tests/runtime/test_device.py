@@ -24,6 +24,7 @@ from roadworthy.targets import TARGETS
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
 from tests.runtime.stand_in import DEVICE, NAME, with_stand_in
+from tests.tiers import representative
 
 ExportOnce = Callable[..., Exported]
 MEMORY = ("lstm", "lstm_pair", "keeps_buffer", "nonzero_memory", "integer_clock", "action_filter")
@@ -46,7 +47,7 @@ def tensors(values: dict[str, Any]) -> dict[str, Any]:
     return {name: torch.from_numpy(np.array(each)) for name, each in values.items()}
 
 
-@pytest.mark.parametrize("name", [*MEMORY, *OTHERS])
+@pytest.mark.parametrize("name", representative((*MEMORY, *OTHERS), ("lstm", "mlp")))
 def test_tensors_and_arrays_give_what_the_processor_gives(
     name: str, export_once: ExportOnce
 ) -> None:
@@ -76,7 +77,9 @@ def close(one: Any, other: Any) -> bool:
     return np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["lstm", "fixed_batch_lstm", "mlp", "keeps_pair"])
+@pytest.mark.parametrize(
+    "name", representative(("lstm", "fixed_batch_lstm", "mlp", "keeps_pair"), ("lstm",))
+)
 def test_device_has_a_certificate_of_its_own(name: str, export_once: ExportOnce) -> None:
     folder = export_once(name, "torch_export").folder
     certificate = rw.verify(folder, device=NAME, trust=True).raise_if_failed()
