@@ -23,7 +23,7 @@ from roadworthy.spec.signature import Signature
 from roadworthy.targets import TARGETS
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
-from tests.runtime.stand_in import DEVICE, NAME, with_stand_in
+from tests.runtime.stand_in import DEVICE, NAME, recorded_in_place, with_stand_in
 from tests.tiers import representative
 
 ExportOnce = Callable[..., Exported]
@@ -253,8 +253,9 @@ def made(graph: Graph) -> Policy:
     return Policy(signature, CudaEngine([graph], signature, device=DEVICE, where="policy.pt2"))
 
 
-def test_memories_that_change_places_do() -> None:
+def test_memories_that_change_places_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """What shares its storage with a buffer is read before the buffer is written."""
+    monkeypatch.setattr("roadworthy.runtime.device_buffers.recorded", recorded_in_place)
 
     def swap(values: Any) -> Any:
         _, a, b = values
