@@ -14,7 +14,8 @@ from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import preserved
-from roadworthy.errors import ExportError, UsageError
+from roadworthy.capture.state.starts import Works, declaration_of, made_at_first
+from roadworthy.errors import ExportError, RoadworthyError, UsageError
 from roadworthy.lines import current_line
 from roadworthy.spec.tolerance import SAME_POLICY
 
@@ -66,21 +67,27 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
     three = resized(example, {name: {0: 3} for name in example})
     alone = [{name: tensor[i : i + 1] for name, tensor in three.items()} for i in range(3)]
     differing: UsageError | None = None
-    for axes in axes_to_try(initial):
+    numeric: Exception | None = None
+    for axes in axes_to_try(step.composed.slots, initial):
+        step.composed.memory_axes = {name: max(axis, 0) for name, axis in axes.items()}
         try:
             rows = {name: one_row(name, value, axes[name]) for name, value in initial.items()}
         except UsageError as error:
             differing = error
             continue
         try:
-            together = run(step, three, expanded(rows, axes, 3))
-            singles = [run(step, one, expanded(rows, axes, 1)) for one in alone]
-        except Exception:  # a wrong axis fails in whatever way the user's code fails
+            laid = step.composed.memory_axes
+            together = run(step, three, expanded(rows, laid, 3))
+            singles = [run(step, one, expanded(rows, laid, 1)) for one in alone]
+        except Exception as error:  # a wrong axis fails in whatever way the user's code fails
+            numeric = numeric or (error if _reads_number(error) else None)
             continue
-        if _keeps_shape(step, together, expanded(rows, axes, 3)) and _row_by_row(
-            step, together, singles, axes
+        if _keeps_shape(step, together, expanded(rows, laid, 3)) and _row_by_row(
+            step, together, singles, {name: axis or 0 for name, axis in laid.items()}
         ):
             return axes
+    if numeric is not None:
+        raise numeric
     if differing is not None:
         raise differing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
@@ -90,6 +97,11 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
         where="memory",
         hint="reset the module first, and give the memory one row for each row of the example",
     )
+
+
+def _reads_number(error: Exception) -> bool:
+    """Whether the code reads a number that is memory as only Python can."""
+    return isinstance(error, RoadworthyError) and any(f.code == "RW103" for f in error.findings)
 
 
 def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
@@ -134,7 +146,9 @@ def random_line(step: PureStep, inputs: Tensors, memory: Tensors) -> str:
     return draws.line
 
 
-def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
+def refuse_unseen_state(
+    step: PureStep, inputs: Tensors, memory: Tensors, works: Works | None = None
+) -> None:
     """An error if an earlier step changes what a later step returns, by whatever way."""
     module, normalizers = step.composed.module, step.composed.normalizers
     other = {n: t + 1 if t.is_floating_point() else t.clone() for n, t in inputs.items()}
@@ -146,6 +160,8 @@ def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
     if _close(tuple(later.values()), tuple(first.values())):
         return
     ignored = step.composed.source.ignore
+    if works is not None and not ignored:
+        _refuse_made_at_first(step, inputs, memory, works)
     if not ignored:
         raise _unseen(module, first, later)
     raise ExportError(
@@ -154,6 +170,22 @@ def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
         where=type(module).__name__,
         hint="declare what persists with memory=…, and take it out of ignore=",
     )
+
+
+def _refuse_made_at_first(step: PureStep, inputs: Tensors, memory: Tensors, works: Works) -> None:
+    """An error with the declaration of what a first call makes, where that can be declared."""
+    module = step.composed.module
+    places = made_at_first(module, lambda: call_natively(step.composed, inputs, memory))
+    declared = [slot.path for slot in step.composed.slots]
+    fresh = [each for each in places if each.partition("[")[0] not in declared]
+    said = declaration_of(fresh, works)
+    if said:
+        raise ExportError(
+            "the first call of an episode leaves something that every later call reads",
+            code="RW112",
+            where=f"{type(module).__name__}.{fresh[0]}",
+            hint=f"declare what persists: {said}",
+        )
 
 
 def _unseen(module: torch.nn.Module, first: Tensors, later: Tensors) -> ExportError:

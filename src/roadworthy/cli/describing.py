@@ -29,6 +29,14 @@ Ignored = Annotated[
     list[str] | None,
     typer.Option("--ignore", help="What persists between calls and does not matter: steps"),
 ]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", help="What acts, where it is not forward: act_inference"),
+]
+Constants = Annotated[
+    list[str] | None,
+    typer.Option("--constant", help="NAME=VALUE: an argument that never changes: noise=False"),
+]
 
 Exploration = Annotated[
     str | None,
@@ -54,6 +62,8 @@ def keywords(
     env: FrameworkEnv = None,
     settings: Settings = None,
     ignore: Ignored = None,
+    method: Method = None,
+    constants: Constants = None,
 ) -> dict[str, Any]:
     """What was said, as `rw.export` takes it; nothing for what was not said."""
     said = {
@@ -61,6 +71,8 @@ def keywords(
         "memory": dict(pair(each, "--memory", "h=hidden") for each in memory) if memory else None,
         "outputs": [None if name == "-" else name for name in outputs] if outputs else None,
         "ignore": ignore or None,
+        "method": method,
+        "constants": _pairs(constants, "--constant", "deterministic=True") or None,
         "exploration": exploration,
         "env": None if env is None else resolve(env),
         **framework_keywords(settings),
@@ -70,7 +82,11 @@ def keywords(
 
 def framework_keywords(settings: Settings) -> dict[str, Any]:
     """The keywords of `--set`: Python values where they read as such, `file.py:name`, or text."""
-    pairs = [pair(each, "--set", "frame_stack=4") for each in settings or ()]
+    return _pairs(settings, "--set", "frame_stack=4")
+
+
+def _pairs(said: list[str] | None, option: str, such_as: str) -> dict[str, Any]:
+    pairs = [pair(each, option, such_as) for each in said or ()]
     return {name: _value(text) for name, text in pairs}
 
 

@@ -20,11 +20,13 @@ from roadworthy.cli.console import (
     working,
 )
 from roadworthy.cli.describing import (
+    Constants,
     Exploration,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
+    Method,
     Outputs,
     Settings,
     keywords,
@@ -48,6 +50,8 @@ def export(
     env: FrameworkEnv = None,
     settings: Settings = None,
     ignore: Ignored = None,
+    method: Method = None,
+    constants: Constants = None,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -98,7 +102,9 @@ def export(
         )
         progress("loading the source")
         found = thing(source)
-        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
+        given = keywords(
+            inputs, memory, outputs, exploration, env, settings, ignore, method, constants
+        )
         refuse_bare_module(found, given)
         bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
