@@ -26,6 +26,14 @@ def spaces(actions: Any = None) -> dict[str, Any]:
     }
 
 
+def initialised(model: Any) -> nn.Module:
+    """Its lazy layers run once, as every agent of skrl does at the start."""
+    for role in ("policy", "value"):
+        model.init_state_dict(role=role)
+    result: nn.Module = model
+    return result
+
+
 def mean(model: Any, observations: Tensor) -> Tensor:
     """What skrl's trainers do in evaluation."""
     _, outputs = model.act({"observations": observations}, role="policy")
@@ -80,20 +88,22 @@ def gaussian_by_name() -> nn.Module:
 def gaussian_instantiated() -> nn.Module:
     from skrl.utils.model_instantiators.torch import gaussian_model
 
-    model: nn.Module = gaussian_model(
-        **spaces(), clip_mean_actions=True, network=NETWORK, output="0.7 * tanh(ACTIONS)"
+    return initialised(
+        gaussian_model(
+            **spaces(), clip_mean_actions=True, network=NETWORK, output="0.7 * tanh(ACTIONS)"
+        )
     )
-    return model
 
 
 @people.case(OBSERVATIONS, method=computed)
 def deterministic_instantiated() -> nn.Module:
     from skrl.utils.model_instantiators.torch import deterministic_model
 
-    model: nn.Module = deterministic_model(
-        **spaces(), clip_actions=True, network=NETWORK, output="ACTIONS"
+    return initialised(
+        deterministic_model(
+            **spaces(), clip_actions=True, network=NETWORK, output="ACTIONS"
+        )
     )
-    return model
 
 
 @people.case(OBSERVATIONS, method=computed)
@@ -101,24 +111,24 @@ def categorical_instantiated() -> nn.Module:
     from gymnasium.spaces import Discrete
     from skrl.utils.model_instantiators.torch import categorical_model
 
-    model: nn.Module = categorical_model(**spaces(Discrete(4)), network=NETWORK, output="ACTIONS")
-    return model
+    return initialised(categorical_model(**spaces(Discrete(4)), network=NETWORK, output="ACTIONS"))
 
 
 @people.case(OBSERVATIONS, method=computed)
 def shared_instantiated() -> nn.Module:
     from skrl.utils.model_instantiators.torch import shared_model
 
-    model: nn.Module = shared_model(
-        **spaces(), roles=["policy", "value"],
-        structure=["GaussianMixin", "DeterministicMixin"],
-        parameters=[
-            {"network": NETWORK, "output": "ACTIONS", "clip_actions": False, "clip_log_std": True,
-             "min_log_std": -20, "max_log_std": 2, "initial_log_std": 0, "reduction": "sum"},
-            {"network": NETWORK, "output": "ONE", "clip_actions": False},
-        ],
+    return initialised(
+        shared_model(
+            **spaces(), roles=["policy", "value"],
+            structure=["GaussianMixin", "DeterministicMixin"],
+            parameters=[
+                {"network": NETWORK, "output": "ACTIONS", "clip_actions": False, "clip_log_std": True,
+                 "min_log_std": -20, "max_log_std": 2, "initial_log_std": 0, "reduction": "sum"},
+                {"network": NETWORK, "output": "ONE", "clip_actions": False},
+            ],
+        )
     )  # fmt: skip
-    return model
 
 
 # The policy with its observation preprocessor in front, as the agent calls them.

@@ -131,12 +131,12 @@ def noisy_layers() -> nn.Module:
     return nn.Sequential(NoisyLinear(8, 16), nn.ReLU(), NoisyLinear(16, 3)).eval()
 
 
-@people.case({"obs": torch.zeros(1, 8)})
+@people.case({"pixels": torch.zeros(1, 4, 36, 36)})
 def duelling() -> nn.Module:
-    from torchrl.modules import DuelingMlpDQNet
+    from torchrl.modules import DuelingCnnDQNet
 
-    net = DuelingMlpDQNet(out_features=4, mlp_kwargs_feature={"num_cells": [16], "out_features": 16})
-    net(torch.zeros(1, 8))
+    net = DuelingCnnDQNet(out_features=4, mlp_kwargs={"num_cells": [16]})
+    net(torch.zeros(1, 4, 36, 36))
     return net
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -47,7 +46,7 @@ def tried(case: Case, folder: Path) -> Outcome:
         error = exported(module, folder, keywords)
         seconds = time.perf_counter() - began
         if error is None:
-            distance = farthest(case, module, folder, keywords)
+            distance = farthest(case, folder, keywords)
             outcome = call if distance <= case.margin else "wrong certificate"
             return Outcome(
                 outcome=outcome, said=said, code=code, second=second,
@@ -116,20 +115,17 @@ def spelled(value: Any) -> str:
     return re.sub(r"<(?:function|bound method) ([\w.<>]+).*?>", r"\1", repr(value))
 
 
-def farthest(case: Case, module: nn.Module, folder: Path, keywords: Mapping[str, Any]) -> float:
+def farthest(case: Case, folder: Path, keywords: Mapping[str, Any]) -> float:
     """How far the artifact departs from the original over many steps, with resets.
 
     Every row has an original of its own, which begins anew with it; where there is no memory, one
     of them is called with all rows. The distance is relative to the largest value of the output.
     """
     policy = rw.load(folder)
-    fresh = copy.deepcopy(module).eval()
-    return max(_compared(case, fresh, policy, keywords, rows) for rows in ROWS)
+    return max(_compared(case, policy, keywords, rows) for rows in ROWS)
 
 
-def _compared(
-    case: Case, fresh: nn.Module, policy: rw.Policy, keywords: Mapping[str, Any], rows: int
-) -> float:
+def _compared(case: Case, policy: rw.Policy, keywords: Mapping[str, Any], rows: int) -> float:
     rng = np.random.default_rng(rows)
     each_alone = bool(policy.signature.memory)
     originals: list[Live] = [lambda _: None] * (rows if each_alone else 1)
@@ -140,7 +136,7 @@ def _compared(
         if begins.any():
             policy.reset() if begins.all() else policy.reset(begins)
         for row in np.flatnonzero(begins) if each_alone else [0] * (step == 0):
-            originals[row] = at_work(case, fresh, keywords)
+            originals[row] = at_work(case, keywords)
         given = drawn(keywords["example"], rows, rng)
         with torch.no_grad():
             answers = [
@@ -159,9 +155,9 @@ def _compared(
     return float((worst / np.maximum(largest, 1e-6)).max())
 
 
-def at_work(case: Case, fresh: nn.Module, keywords: Mapping[str, Any]) -> Live:
+def at_work(case: Case, keywords: Mapping[str, Any]) -> Live:
     """The original at the beginning of an episode, called as its users call it."""
-    module = copy.deepcopy(fresh)
+    module = case.make().eval()
     if case.live is not None:
         return case.live(module)
     method, constants = keywords.get("method", "forward"), keywords.get("constants", {})
