@@ -112,7 +112,7 @@ class Drawing(DiffusionMlp):
         return super().forward(obs, torch.randn(obs.shape[0], ACT))
 
 
-@people.case(obs(OBS), refused="RW108")
+@people.case(obs(OBS), refused="RW111")
 def diffusion_drawing() -> nn.Module:
     return Drawing()
 

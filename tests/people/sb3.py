@@ -210,37 +210,65 @@ def ars() -> nn.Module:
     return ARSPolicy(box(6), box(2), net_arch=[16])
 
 
-@people.case(STATE, **PREDICT)
-def maskable() -> nn.Module:
-    from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
-
-    return MaskableActorCriticPolicy(box(6), discrete(), rate, net_arch=[32])
-
-
 def allowed_only(policy: Any, observation: Tensor, action_masks: Tensor) -> Tensor:
     """Asked with the mask of what is allowed now, as MaskablePPO.predict does."""
     action: Tensor = policy._predict(observation, deterministic=True, action_masks=action_masks)
     return action
 
 
-def recurrent(policy: Any, observation: Tensor, lstm_states: tuple[Tensor, Tensor]) -> Any:
-    starts = torch.zeros(observation.shape[0])
-    return policy._predict(observation, lstm_states, starts, deterministic=True)
+def maskable_policy() -> nn.Module:
+    from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+
+    return MaskableActorCriticPolicy(box(6), discrete(), rate, net_arch=[32])
+
+
+@people.case(STATE, **PREDICT)
+def maskable() -> nn.Module:
+    return maskable_policy()
+
+
+@people.case({**STATE, "action_masks": torch.ones(1, 4, dtype=torch.bool)}, method=allowed_only)
+def maskable_with_its_mask() -> nn.Module:
+    return maskable_policy()
 
 
 ZEROS = torch.zeros(1, 1, 16)
 
 
-@people.case(
-    STATE,
-    method=recurrent,
-    memory={"lstm_states": (ZEROS, ZEROS)},
-    live=carrying(
-        lambda policy, given, state: recurrent(policy, given["observation"], state),
-        lambda: (ZEROS, ZEROS),
-    ),
-)
-def recurrent_ppo() -> nn.Module:
+def recurrent_policy() -> nn.Module:
     from sb3_contrib.common.recurrent.policies import RecurrentActorCriticPolicy
 
     return RecurrentActorCriticPolicy(box(6), box(2), rate, lstm_hidden_size=16, net_arch=[16])
+
+
+def whole(policy: Any, observation: Tensor, lstm_states: tuple[Tensor, Tensor]) -> Any:
+    starts = torch.zeros(observation.shape[0])
+    return policy._predict(observation, lstm_states, starts, deterministic=True)
+
+
+def by_parts(policy: Any, observation: Tensor, lstm_states: tuple[Tensor, Tensor]) -> Any:
+    """The same without the branch on `episode_starts`, which a runtime's reset makes needless."""
+    features = policy.extract_features(observation, policy.pi_features_extractor)
+    latent, lstm_states = policy.lstm_actor(features.unsqueeze(0), lstm_states)
+    latent = policy.mlp_extractor.forward_actor(latent.squeeze(0))
+    return policy.action_net(latent), lstm_states
+
+
+# It branches on whether an episode starts in any row: refused with the line.
+@people.case(STATE, method=whole, memory={"lstm_states": (ZEROS, ZEROS)}, refused="RW103")
+def recurrent_ppo() -> nn.Module:
+    return recurrent_policy()
+
+
+def whole_step(policy: nn.Module, given: Any, state: Any) -> Any:
+    return whole(policy, given["observation"], state)
+
+
+@people.case(
+    STATE,
+    method=by_parts,
+    memory={"lstm_states": (ZEROS, ZEROS)},
+    live=carrying(whole_step, lambda: (ZEROS, ZEROS)),
+)
+def recurrent_ppo_by_parts() -> nn.Module:
+    return recurrent_policy()

@@ -60,8 +60,8 @@ def tanh_normal() -> nn.Module:
     )  # fmt: skip
 
 
-# `exploration` forgotten: it is asked for.
-@people.case(OBS, **told(then={"exploration": "deterministic"}))
+# `exploration` left out: the actor itself says that it acts deterministically.
+@people.case(OBS, **told())
 def normal_unasked() -> nn.Module:
     from tensordict.nn import TensorDictModule
     from torchrl.modules import IndependentNormal, NormalParamExtractor, ProbabilisticActor

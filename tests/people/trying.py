@@ -74,7 +74,7 @@ def exported(module: nn.Module, folder: Path, keywords: Mapping[str, Any]) -> Ex
 
 def followed(case: Case, hint: str) -> dict[str, Any]:
     """The keywords of the second call."""
-    if case.refused or case.then is None:
+    if case.then is None:
         return {}
     if isinstance(case.then, Mapping):
         return dict(case.then)
