@@ -22,7 +22,10 @@ class Encoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embed, self.positions = nn.Linear(OBS, WIDTH), nn.Parameter(torch.randn(1, LENGTH, WIDTH))
+        self.embed, self.positions = (
+            nn.Linear(OBS, WIDTH),
+            nn.Parameter(torch.randn(1, LENGTH, WIDTH)),
+        )
         layer = nn.TransformerEncoderLayer(WIDTH, 4, 32, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(WIDTH, ACT)
@@ -109,7 +112,9 @@ class DecisionTransformer(nn.Module):
         layer = nn.TransformerEncoderLayer(WIDTH, 2, 32, activation="gelu", batch_first=True)
         self.blocks, self.head = nn.TransformerEncoder(layer, 1), nn.Linear(WIDTH, ACT)
 
-    def forward(self, states: Tensor, actions: Tensor, returns: Tensor, timesteps: Tensor) -> Tensor:
+    def forward(
+        self, states: Tensor, actions: Tensor, returns: Tensor, timesteps: Tensor
+    ) -> Tensor:
         rows, length = states.shape[0], states.shape[1]
         time = self.time(timesteps)
         parts = (self.returns(returns), self.states(states), self.actions(actions))
@@ -187,7 +192,9 @@ class PointNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.points = nn.Sequential(nn.Conv1d(3, 16, 1), nn.BatchNorm1d(16), nn.ReLU(), nn.Conv1d(16, 32, 1))
+        self.points = nn.Sequential(
+            nn.Conv1d(3, 16, 1), nn.BatchNorm1d(16), nn.ReLU(), nn.Conv1d(16, 32, 1)
+        )
         self.head = mlp(32 + OBS, 32, ACT)
 
     def forward(self, cloud: Tensor, obs: Tensor) -> Tensor:
@@ -312,7 +319,9 @@ class Slots(nn.Module):
             weights = torch.softmax(k @ self.q(slots).transpose(1, 2) / 4.0, dim=-1) + 1e-8
             weights = weights / weights.sum(dim=1, keepdim=True)
             updates = weights.transpose(1, 2) @ v
-            slots = self.cell(updates.reshape(-1, WIDTH), slots.reshape(-1, WIDTH)).view(-1, 3, WIDTH)
+            slots = self.cell(updates.reshape(-1, WIDTH), slots.reshape(-1, WIDTH)).view(
+                -1, 3, WIDTH
+            )
         action: Tensor = self.head(slots.mean(1))
         return action
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,12 +82,9 @@ class Family:
         of_case = {name: keywords.pop(name) for name in ABOUT_CASES if name in keywords}
 
         def registered(build: Build) -> Build:
-            self.cases.append(
-                Case(
-                    family=self.name, name=build.__name__, build=build, example=example,
-                    keywords=keywords, framework=self.framework, **of_case,
-                )  # fmt: skip
-            )
+            named = {"family": self.name, "name": build.__name__, "framework": self.framework}
+            about = {"build": build, "example": example, "keywords": keywords}
+            self.cases.append(Case(**named, **about, **of_case))
             return build
 
         return registered
@@ -99,7 +97,7 @@ def obs(size: int) -> dict[str, Tensor]:
 
 def mlp(*sizes: int, activation: type[nn.Module] = nn.ELU) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), activation()]
     return nn.Sequential(*layers[:-1])
 

@@ -144,7 +144,9 @@ def ppo_lstm() -> nn.Module:
 class QNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.network = nn.Sequential(nn.Linear(4, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 3))
+        self.network = nn.Sequential(
+            nn.Linear(4, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 3)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         values: Tensor = self.network(x)

@@ -68,7 +68,11 @@ class Frames(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(
-            nn.Conv2d(3, 8, 4, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, ACT)
+            nn.Conv2d(3, 8, 4, 2),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32, ACT),
         )
 
     def forward(self, image: Tensor) -> Tensor:
@@ -177,4 +181,6 @@ def contact_flags() -> nn.Module:
 
 
 def quantised() -> Any:
-    return torch.ao.quantization.quantize_dynamic(mlp(OBS, 32, ACT).eval(), {nn.Linear}, torch.qint8)
+    return torch.ao.quantization.quantize_dynamic(
+        mlp(OBS, 32, ACT).eval(), {nn.Linear}, torch.qint8
+    )

@@ -38,7 +38,13 @@ class Gravity(nn.Module):
         return action
 
 
-@people.case({"quat": torch.tensor([[0.0, 0.0, 0.0, 1.0]]), "ang_vel": torch.zeros(1, 3), "joints": torch.zeros(1, 6)})
+@people.case(
+    {
+        "quat": torch.tensor([[0.0, 0.0, 0.0, 1.0]]),
+        "ang_vel": torch.zeros(1, 3),
+        "joints": torch.zeros(1, 6),
+    }
+)
 def projected_gravity() -> nn.Module:
     return Gravity()
 
@@ -101,7 +107,9 @@ class HeightMap(nn.Module):
         return action
 
 
-@people.case({"obs": torch.zeros(1, 8), "heights": torch.zeros(1, 11, 11), "feet": torch.zeros(1, 4, 2)})
+@people.case(
+    {"obs": torch.zeros(1, 8), "heights": torch.zeros(1, 11, 11), "feet": torch.zeros(1, 4, 2)}
+)
 def height_map() -> nn.Module:
     return HeightMap()
 
@@ -144,7 +152,9 @@ class ForwardKinematics(nn.Module):
         for i in range(4):
             c, s = torch.cos(joints[:, i]), torch.sin(joints[:, i])
             o, l = torch.zeros_like(c), torch.ones_like(c)  # noqa: E741
-            link = torch.stack([c, -s, o, self.length * c, s, c, o, self.length * s, o, o, l, o, o, o, o, l], -1)
+            link = torch.stack(
+                [c, -s, o, self.length * c, s, c, o, self.length * s, o, o, l, o, o, o, o, l], -1
+            )
             pose = pose @ link.view(-1, 4, 4)
         action: Tensor = self.net(torch.cat([pose[:, :3, 3], joints], -1))
         return action

@@ -251,7 +251,9 @@ class Implicit(nn.Module):
         self.register_buffer("grid", torch.cartesian_prod(axis, axis))
 
     def forward(self, obs: Tensor) -> Tensor:
-        pairs = torch.cat([obs[:, None].expand(-1, 81, -1), self.grid.expand(obs.shape[0], -1, -1)], -1)
+        pairs = torch.cat(
+            [obs[:, None].expand(-1, 81, -1), self.grid.expand(obs.shape[0], -1, -1)], -1
+        )
         return self.grid[self.energy(pairs).squeeze(-1).argmin(dim=1)]
 
 

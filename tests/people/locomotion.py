@@ -276,7 +276,9 @@ class TeacherStudent(nn.Module):
         self.teacher, self.student = mlp(30, 16, 8), mlp(OBS * FRAMES, 32, 8)
         self.actor = mlp(OBS + 8, 32, ACT)
 
-    def forward(self, obs: Tensor, privileged: Tensor | None = None, hist: Tensor | None = None) -> Tensor:
+    def forward(
+        self, obs: Tensor, privileged: Tensor | None = None, hist: Tensor | None = None
+    ) -> Tensor:
         latent = self.teacher(privileged) if privileged is not None else self.student(hist)
         action: Tensor = self.actor(torch.cat([obs, latent], -1))
         return action

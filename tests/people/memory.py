@@ -258,9 +258,7 @@ def handed_in_and_out() -> nn.Module:
 
 
 # The state as one more input: asked whether it is what persists.
-@people.case(
-    {"obs": torch.zeros(1, OBS), "h": ZEROS, "c": ZEROS}, refused="RW114"
-)
+@people.case({"obs": torch.zeros(1, OBS), "h": ZEROS, "c": ZEROS}, refused="RW114")
 def state_as_an_input() -> nn.Module:
     return Handed()
 
@@ -358,7 +356,13 @@ class Delayed(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         command, self.line = self.line[0], [*self.line[1:], self.net(obs)]
-        out = 0.067 * command + 0.135 * self.x[0] + 0.067 * self.x[1] + 1.143 * self.y[0] - 0.413 * self.y[1]
+        out = (
+            0.067 * command
+            + 0.135 * self.x[0]
+            + 0.067 * self.x[1]
+            + 1.143 * self.y[0]
+            - 0.413 * self.y[1]
+        )
         self.x, self.y = [command, self.x[0]], [out, self.y[0]]
         return out
 

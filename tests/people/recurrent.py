@@ -36,7 +36,10 @@ class DiagonalSsm(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.into, self.head = nn.Linear(OBS, WIDTH), mlp(WIDTH, 16, ACT)
-        self.rate, self.angle = nn.Parameter(torch.randn(WIDTH, 4)), nn.Parameter(torch.randn(WIDTH, 4))
+        self.rate, self.angle = (
+            nn.Parameter(torch.randn(WIDTH, 4)),
+            nn.Parameter(torch.randn(WIDTH, 4)),
+        )
         self.c = nn.Parameter(torch.randn(WIDTH, 4, 2) / 2)
 
     def forward(self, obs: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,7 +107,11 @@ def linear_attention() -> nn.Module:
 class MinGru(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.z, self.h, self.head = nn.Linear(OBS, WIDTH), nn.Linear(OBS, WIDTH), nn.Linear(WIDTH, ACT)
+        self.z, self.h, self.head = (
+            nn.Linear(OBS, WIDTH),
+            nn.Linear(OBS, WIDTH),
+            nn.Linear(WIDTH, ACT),
+        )
 
     def forward(self, obs: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
         z, h = torch.sigmoid(self.z(obs)), self.h(obs)
@@ -214,7 +221,10 @@ def conv_lstm() -> nn.Module:
 class ProjectedLstm(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.rnn, self.head = nn.LSTM(OBS, WIDTH, 2, batch_first=True, proj_size=5), nn.Linear(5, ACT)
+        self.rnn, self.head = (
+            nn.LSTM(OBS, WIDTH, 2, batch_first=True, proj_size=5),
+            nn.Linear(5, ACT),
+        )
         self.state: Any = None
 
     def forward(self, obs: Tensor) -> Tensor:

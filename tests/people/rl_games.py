@@ -21,12 +21,20 @@ CONTINUOUS = {
 MLP = {"units": [32, 16], "activation": "elu", "initializer": {"name": "default"}}
 
 
-def model(kind: str, space: dict[str, Any], actions: Any = 3, shape: Any = (10,), **network: Any) -> Any:
+def model(
+    kind: str, space: dict[str, Any], actions: Any = 3, shape: Any = (10,), **network: Any
+) -> Any:
     from rl_games.algos_torch.model_builder import ModelBuilder
 
     described = {
         "model": {"name": kind},
-        "network": {"name": "actor_critic", "separate": False, "mlp": MLP, "space": space, **network},
+        "network": {
+            "name": "actor_critic",
+            "separate": False,
+            "mlp": MLP,
+            "space": space,
+            **network,
+        },
     }
     with contextlib.redirect_stdout(io.StringIO()):
         built = ModelBuilder().load(described).build(
@@ -43,12 +51,16 @@ def model(kind: str, space: dict[str, Any], actions: Any = 3, shape: Any = (10,)
 
 def mus(model: Any, obs: Tensor) -> Tensor:
     """What a player does: one dict with flags in it, and the mean of what comes back."""
-    action: Tensor = model({"is_train": False, "prev_actions": None, "obs": obs, "rnn_states": None})["mus"]
+    action: Tensor = model(
+        {"is_train": False, "prev_actions": None, "obs": obs, "rnn_states": None}
+    )["mus"]
     return action
 
 
 def logits(model: Any, obs: Tensor) -> Any:
-    return model({"is_train": False, "prev_actions": None, "obs": obs, "rnn_states": None})["logits"]
+    return model({"is_train": False, "prev_actions": None, "obs": obs, "rnn_states": None})[
+        "logits"
+    ]
 
 
 def clipped(model: Any, obs: Tensor) -> Tensor:
@@ -96,7 +108,9 @@ def discrete_player() -> nn.Module:
     return net
 
 
-@people.case(OBS, method=lambda m, obs: torch.stack([part.argmax(-1) for part in logits(m, obs)], -1))
+@people.case(
+    OBS, method=lambda m, obs: torch.stack([part.argmax(-1) for part in logits(m, obs)], -1)
+)
 def multi_discrete() -> nn.Module:
     net: nn.Module = model("multi_discrete_a2c", {"multi_discrete": {}}, actions=(3, 4))
     return net
@@ -150,7 +164,12 @@ def pixels() -> nn.Module:
         {"filters": 4, "kernel_size": 3, "strides": 2, "padding": 0},
         {"filters": 8, "kernel_size": 3, "strides": 2, "padding": 0},
     ]
-    cnn = {"type": "conv2d", "activation": "elu", "initializer": {"name": "default"}, "convs": convs}
+    cnn = {
+        "type": "conv2d",
+        "activation": "elu",
+        "initializer": {"name": "default"},
+        "convs": convs,
+    }
     net: nn.Module = model(
         "continuous_a2c_logstd", {"continuous": CONTINUOUS}, shape=(16, 16, 3), cnn=cnn
     )

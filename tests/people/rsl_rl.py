@@ -27,7 +27,10 @@ def model(kind: str, example: dict[str, Tensor] = POLICY, **settings: Any) -> An
     if settings.get("obs_normalization"):
         built.train()
         for _ in range(3):
-            drawn = {name: 1.5 * torch.randn(64, *value.shape[1:]) + 0.3 for name, value in example.items()}
+            drawn = {
+                name: 1.5 * torch.randn(64, *value.shape[1:]) + 0.3
+                for name, value in example.items()
+            }
             built.update_normalization(TensorDict(drawn, batch_size=[64]))
     return built.eval()
 
@@ -74,7 +77,12 @@ def gru_model() -> nn.Module:
 
 @people.case(CAMERA, live=as_one)
 def cnn_model() -> nn.Module:
-    convolutions = {"output_channels": [4, 8], "kernel_size": [3, 3], "stride": [2, 2], "activation": "elu"}
+    convolutions = {
+        "output_channels": [4, 8],
+        "kernel_size": [3, 3],
+        "stride": [2, 2],
+        "activation": "elu",
+    }
     return model("CNNModel", CAMERA, cnn_cfg=convolutions)
 
 

@@ -14,7 +14,11 @@ people = Family("SB3", framework=True)
 
 PREDICT = {"method": "_predict", "constants": {"deterministic": True}}
 STATE = {"observation": torch.zeros(1, 6)}
-FRAMES = {"observation": torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None].expand(2, 3, 36, 36)}
+FRAMES = {
+    "observation": torch.tensor([0, 255], dtype=torch.uint8)[:, None, None, None].expand(
+        2, 3, 36, 36
+    )
+}
 MIXED = {"joints": torch.zeros(1, 6), "goal": torch.zeros(1, 3)}
 
 

@@ -100,9 +100,7 @@ def deterministic_instantiated() -> nn.Module:
     from skrl.utils.model_instantiators.torch import deterministic_model
 
     return initialised(
-        deterministic_model(
-            **spaces(), clip_actions=True, network=NETWORK, output="ACTIONS"
-        )
+        deterministic_model(**spaces(), clip_actions=True, network=NETWORK, output="ACTIONS")
     )
 
 
@@ -118,17 +116,19 @@ def categorical_instantiated() -> nn.Module:
 def shared_instantiated() -> nn.Module:
     from skrl.utils.model_instantiators.torch import shared_model
 
+    acting = {
+        "network": NETWORK, "output": "ACTIONS", "clip_actions": False, "clip_log_std": True,
+        "min_log_std": -20, "max_log_std": 2, "initial_log_std": 0, "reduction": "sum",
+    }  # fmt: skip
+    valuing = {"network": NETWORK, "output": "ONE", "clip_actions": False}
     return initialised(
         shared_model(
-            **spaces(), roles=["policy", "value"],
+            **spaces(),
+            roles=["policy", "value"],
             structure=["GaussianMixin", "DeterministicMixin"],
-            parameters=[
-                {"network": NETWORK, "output": "ACTIONS", "clip_actions": False, "clip_log_std": True,
-                 "min_log_std": -20, "max_log_std": 2, "initial_log_std": 0, "reduction": "sum"},
-                {"network": NETWORK, "output": "ONE", "clip_actions": False},
-            ],
+            parameters=[acting, valuing],
         )
-    )  # fmt: skip
+    )
 
 
 # The policy with its observation preprocessor in front, as the agent calls them.

@@ -21,7 +21,10 @@ class Experts(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate, self.experts = mlp(OBS, 16, 4), nn.ModuleList(mlp(OBS, 16, ACT) for _ in range(4))
+        self.gate, self.experts = (
+            mlp(OBS, 16, 4),
+            nn.ModuleList(mlp(OBS, 16, ACT) for _ in range(4)),
+        )
 
     def forward(self, obs: Tensor) -> Tensor:
         weights = self.gate(obs).softmax(-1)
@@ -129,7 +132,10 @@ class Heads(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trunk, self.heads = mlp(OBS, 16, 16), nn.ModuleList(nn.Linear(16, ACT) for _ in range(3))
+        self.trunk, self.heads = (
+            mlp(OBS, 16, 16),
+            nn.ModuleList(nn.Linear(16, ACT) for _ in range(3)),
+        )
 
     def forward(self, obs: Tensor, task: Tensor) -> Tensor:
         answers = torch.stack([head(torch.relu(self.trunk(obs))) for head in self.heads], 1)
@@ -192,9 +198,13 @@ class Cameras(nn.Module):
     def keypoints(self, image: Tensor) -> Tensor:
         features = self.backbone(image)
         rows, channels, height, width = features.shape
-        y, x = torch.meshgrid(torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij")
+        y, x = torch.meshgrid(
+            torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij"
+        )
         weights = functional.softmax(features.reshape(rows * channels, -1), dim=-1)
-        points = torch.stack([(weights * x.reshape(-1)).sum(-1), (weights * y.reshape(-1)).sum(-1)], -1)
+        points = torch.stack(
+            [(weights * x.reshape(-1)).sum(-1), (weights * y.reshape(-1)).sum(-1)], -1
+        )
         return points.view(rows, -1)
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
@@ -203,7 +213,11 @@ class Cameras(nn.Module):
         return action
 
 
-CAMERAS = {"front": torch.zeros(1, 3, 16, 16), "wrist": torch.zeros(1, 3, 16, 16), "state": torch.zeros(1, OBS)}
+CAMERAS = {
+    "front": torch.zeros(1, 3, 16, 16),
+    "wrist": torch.zeros(1, 3, 16, 16),
+    "state": torch.zeros(1, OBS),
+}
 
 
 @people.case(CAMERAS, live=as_one)
@@ -217,13 +231,19 @@ class ResNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, padding=1, bias=False)
-        self.norm1, self.conv, self.norm2 = nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.norm1, self.conv, self.norm2 = (
+            nn.BatchNorm2d(8),
+            nn.Conv2d(8, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+        )
         self.head = nn.Linear(8, ACT)
 
     def forward(self, image: Tensor) -> Tensor:
         x = functional.interpolate(image, scale_factor=0.5, mode="bilinear", align_corners=False)
         x = functional.relu(self.norm1(self.stem(x[..., 1:-1, 1:-1])))
-        x = functional.relu(self.norm2(self.conv(functional.pad(x, (1, 1, 1, 1)))) [..., 1:-1, 1:-1] + x)
+        x = functional.relu(
+            self.norm2(self.conv(functional.pad(x, (1, 1, 1, 1))))[..., 1:-1, 1:-1] + x
+        )
         action: Tensor = self.head(x.mean(dim=(2, 3)))
         return action
 
@@ -237,8 +257,12 @@ def small_resnet() -> nn.Module:
 @people.case(
     obs(OBS),
     action=[rw.Tanh(), rw.ScaleToBounds(low=[-2.0, -1.0, 0.0], high=[2.0, 1.0, 0.5])],
-    live=lambda m: lambda given: torch.tanh(m(given["obs"])) * torch.tensor([2.0, 1.0, 0.25])
-    + torch.tensor([0.0, 0.0, 0.25]),
+    live=lambda m: (
+        lambda given: (
+            torch.tanh(m(given["obs"])) * torch.tensor([2.0, 1.0, 0.25])
+            + torch.tensor([0.0, 0.0, 0.25])
+        )
+    ),
 )
 def squashed_at_the_export() -> nn.Module:
     return mlp(OBS, 32, ACT)

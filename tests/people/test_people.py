@@ -1,4 +1,4 @@
-"""Policies as people have them go in at the first call or after one hint, and are what they were."""
+"""Policies as people have them go in at once or after one hint, and are what they were."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_the_set_is_as_large_as_promised_and_nearly_all_of_it_goes_in() -> None:
     expected = Counter(case.expected for case in EVERYONE.values())
     assert expected.total() >= 110
     assert expected["first call"] + expected["after one hint"] >= 100
-    assert all(case.expected in ("first call", "after one hint", "refused") for case in EVERYONE.values())
+    assert all(
+        case.expected in ("first call", "after one hint", "refused") for case in EVERYONE.values()
+    )
 
 
 def test_families_are_many() -> None:

@@ -29,7 +29,8 @@ def over_tensordicts(module: nn.Module) -> Live:
         with set_exploration_type(ExplorationType.DETERMINISTIC):
             out = module(td)
         carried["_"] = torch.zeros(rows, 1)
-        carried.update({k: v for k, v in out.get("next", TensorDict({}, batch_size=[rows])).items()})
+        if "next" in out.keys():  # noqa: SIM118
+            carried.update(out["next"].items())
         action: Tensor = out["action"]
         return action
 
@@ -96,7 +97,9 @@ def recurrent(kind: str) -> nn.Module:
     from tensordict.nn import TensorDictModule, TensorDictSequential
     from torchrl import modules
 
-    cell = getattr(modules, kind)(input_size=8, hidden_size=16, in_key="observation", out_key="feature")
+    cell = getattr(modules, kind)(
+        input_size=8, hidden_size=16, in_key="observation", out_key="feature"
+    )
     head = TensorDictModule(nn.Linear(16, 2), in_keys=["feature"], out_keys=["action"])
     return TensorDictSequential(cell, head)
 
@@ -148,5 +151,3 @@ def convolutional() -> nn.Module:
     net = nn.Sequential(ConvNet(in_features=1, num_cells=[4, 8], kernel_sizes=3), nn.LazyLinear(3))
     net(torch.zeros(1, 1, 20, 20))
     return TensorDictModule(net, in_keys=["observation"], out_keys=["action"])
-
-

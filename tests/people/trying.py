@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,6 @@ class Outcome:
     code: str = ""
     second: str = ""
     distance: float = 0.0
-    seconds: float = 0.0
 
 
 def tried(case: Case, folder: Path) -> Outcome:
@@ -41,26 +39,21 @@ def tried(case: Case, folder: Path) -> Outcome:
     module = case.make()
     keywords = {"example": case.example, **case.keywords}
     said = code = second = ""
-    began = time.perf_counter()
     for call in ("first call", "after one hint"):
         error = exported(module, folder, keywords)
-        seconds = time.perf_counter() - began
         if error is None:
             distance = farthest(case, folder, keywords)
             outcome = call if distance <= case.margin else "wrong certificate"
-            return Outcome(
-                outcome=outcome, said=said, code=code, second=second,
-                distance=distance, seconds=seconds,
-            )  # fmt: skip
+            return Outcome(outcome=outcome, said=said, code=code, second=second, distance=distance)
         if not isinstance(error, rw.RoadworthyError) or isinstance(error, rw.InternalError):
-            return Outcome(outcome="traceback", said=repr(error), second=second, seconds=seconds)
+            return Outcome(outcome="traceback", said=repr(error), second=second)
         said, code = str(error), error.findings[0].code
         more = followed(case, error.findings[0].hint)
         if not more or second:
             break
         second = ", ".join(f"{name}={spelled(value)}" for name, value in more.items())
         keywords = joined(keywords, more)
-    return Outcome(outcome="refused", said=said, code=code, second=second, seconds=seconds)
+    return Outcome(outcome="refused", said=said, code=code, second=second)
 
 
 def exported(module: nn.Module, folder: Path, keywords: Mapping[str, Any]) -> Exception | None:

@@ -42,7 +42,9 @@ class TdMpc2(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Sequential(NormedLinear(OBS, 32), NormedLinear(32, LATENT, SimNorm()))
-        self.pi = nn.Sequential(NormedLinear(LATENT, 32), NormedLinear(32, 32), nn.Linear(32, 2 * ACT))
+        self.pi = nn.Sequential(
+            NormedLinear(LATENT, 32), NormedLinear(32, 32), nn.Linear(32, 2 * ACT)
+        )
         self.register_buffer("log_std_min", torch.tensor(-10.0))
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -62,7 +64,9 @@ class Ensemble(nn.Module):
         super().__init__()
         nets = [mlp(LATENT + ACT, 32, 11, activation=nn.Mish) for _ in range(members)]
         params, _ = torch.func.stack_module_state(nets)  # type: ignore[arg-type]
-        self.params = nn.ParameterDict({k.replace(".", "_"): nn.Parameter(v) for k, v in params.items()})
+        self.params = nn.ParameterDict(
+            {k.replace(".", "_"): nn.Parameter(v) for k, v in params.items()}
+        )
         self.names = list(params)
         self.__dict__["base"] = copy.deepcopy(nets[0]).to("meta")
 
@@ -111,7 +115,10 @@ class Rssm(nn.Module):
         super().__init__()
         self.encoder = mlp(OBS, 32, 16, activation=nn.SiLU)
         self.pre, self.cell = nn.Linear(8 * 4 + ACT, 16), nn.GRUCell(16, 24)
-        self.post, self.actor = nn.Linear(24 + 16, 8 * 4), mlp(24 + 32, 32, 2 * ACT, activation=nn.SiLU)
+        self.post, self.actor = (
+            nn.Linear(24 + 16, 8 * 4),
+            mlp(24 + 32, 32, 2 * ACT, activation=nn.SiLU),
+        )
 
     def initial(self, rows: int) -> dict[str, Tensor]:
         return {
@@ -136,7 +143,13 @@ def rssm_start() -> dict[str, Tensor]:
 
 @people.case(
     obs(OBS),
-    memory={"state": {"deter": torch.zeros(1, 24), "stoch": torch.zeros(1, 8, 4), "action": torch.zeros(1, ACT)}},
+    memory={
+        "state": {
+            "deter": torch.zeros(1, 24),
+            "stoch": torch.zeros(1, 8, 4),
+            "action": torch.zeros(1, ACT),
+        }
+    },
     live=carrying(lambda m, given, state: m(given["obs"], state), rssm_start),
 )
 def dreamer() -> nn.Module:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import roadworthy as rw
-from tests.people.cases import HINT, Family, mlp, obs
+from tests.people.cases import HINT, Family, Live, mlp, obs
 
 people = Family("wrappers")
 
@@ -78,12 +78,16 @@ def traced_file() -> nn.Module:
 
 @people.case(obs(OBS))
 def weight_normed() -> nn.Module:
-    return nn.Sequential(parametrizations.weight_norm(nn.Linear(OBS, 32)), nn.Tanh(), nn.Linear(32, ACT))
+    return nn.Sequential(
+        parametrizations.weight_norm(nn.Linear(OBS, 32)), nn.Tanh(), nn.Linear(32, ACT)
+    )
 
 
 @people.case(obs(OBS))
 def spectral_normed() -> nn.Module:
-    return nn.Sequential(parametrizations.spectral_norm(nn.Linear(OBS, 32)), nn.Tanh(), nn.Linear(32, ACT))
+    return nn.Sequential(
+        parametrizations.spectral_norm(nn.Linear(OBS, 32)), nn.Tanh(), nn.Linear(32, ACT)
+    )
 
 
 @people.case(obs(OBS))
@@ -111,8 +115,14 @@ def lazy_that_never_ran() -> nn.Module:
     return nn.Sequential(nn.LazyLinear(32), nn.SiLU(), nn.LazyLinear(ACT))
 
 
-@people.case(obs(OBS), normalizer=rw.EpsInsideRoot(mean=[0.1] * OBS, var=[2.0] * OBS, eps=1e-8, clip=10.0),
-             live=lambda m: lambda given: m(((given["obs"] - 0.1) / 2.0**0.5).clamp(-10, 10)))  # fmt: skip
+def normalised(module: nn.Module) -> Live:
+    return lambda given: module(((given["obs"] - 0.1) / 2.0**0.5).clamp(-10, 10))
+
+
+STATISTICS = rw.EpsInsideRoot(mean=[0.1] * OBS, var=[2.0] * OBS, eps=1e-8, clip=10.0)
+
+
+@people.case(obs(OBS), normalizer=STATISTICS, live=normalised)
 def vec_normalize() -> nn.Module:
     return mlp(OBS, 32, ACT)
 

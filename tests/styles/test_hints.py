@@ -27,7 +27,10 @@ class Silent(RslActorCritic):
 HIDDEN = {"hidden": torch.zeros(1, 8)}
 CASES: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
     "forward that raises": (Silent, {"example": {"observations": torch.zeros(1, OBS)}}),
-    "forward that takes nothing": (RslActorCritic, {"example": {"observations": torch.zeros(1, OBS)}}),
+    "forward that takes nothing": (
+        RslActorCritic,
+        {"example": {"observations": torch.zeros(1, OBS)}},
+    ),
     "flags in the example": (
         Flagged,
         {"example": {"observation": torch.zeros(1, OBS), "deterministic": True, "mask": None}},
