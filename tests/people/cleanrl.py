@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, Normal
 from torch.nn import functional
 
+import roadworthy as rw
 from tests.people.cases import Family, carrying, mlp, obs
 
 people = Family("CleanRL")
@@ -53,7 +54,12 @@ def ppo_actor() -> nn.Module:
 
 
 # As it stands the agent draws: refused, since nobody said what is wanted instead.
-@people.case({"x": torch.zeros(1, 4)}, method="get_action_and_value", refused="RW111")
+@people.case(
+    {"x": torch.zeros(1, 4)},
+    method="get_action_and_value",
+    then={"outputs": ("actions", None, None, None)},
+    refused="RW111",
+)
 def ppo_drawing() -> nn.Module:
     return DiscreteAgent()
 
@@ -131,13 +137,33 @@ class LstmAgent(nn.Module):
 PAIR = (torch.zeros(1, 1, 12), torch.zeros(1, 1, 12))
 
 
+STATE = {"memory": {"lstm_state": PAIR}}
+
+
+def lstm_step(agent: nn.Module, given: Any, state: Any) -> Any:
+    return agent.act(given["x"], state, given.get("done", torch.zeros(1)))  # type: ignore[operator]
+
+
+# `done` is a number to PyTorch; that it is 0 or 1 has to be said.
 @people.case(
     {"x": torch.zeros(1, 6), "done": torch.zeros(1)},
     method="act",
-    memory={"lstm_state": PAIR},
-    live=carrying(lambda m, given, state: m.act(given["x"], state, given["done"]), lambda: PAIR),
+    **STATE,
+    about={"done": rw.About(low=0.0, high=1.0)},
+    live=carrying(lstm_step, lambda: PAIR),
 )
 def ppo_lstm() -> nn.Module:
+    return LstmAgent()
+
+
+# A runtime resets by itself: `done` is left out.
+@people.case(
+    {"x": torch.zeros(1, 6)},
+    method=lambda agent, x, lstm_state: agent.act(x, lstm_state, torch.zeros(x.shape[0])),
+    **STATE,
+    live=carrying(lstm_step, lambda: PAIR),
+)
+def ppo_lstm_without_done() -> nn.Module:
     return LstmAgent()
 
 

@@ -130,7 +130,7 @@ def _compared(case: Case, policy: rw.Policy, keywords: Mapping[str, Any], rows: 
             policy.reset() if begins.all() else policy.reset(begins)
         for row in np.flatnonzero(begins) if each_alone else [0] * (step == 0):
             originals[row] = at_work(case, keywords)
-        given = drawn(keywords["example"], rows, rng)
+        given = drawn(keywords, rows, rng)
         with torch.no_grad():
             answers = [
                 answered(original, nth(given, row) if each_alone else given, keywords)
@@ -183,8 +183,8 @@ def _plain(result: Any) -> Any:
     return {name: getattr(result, name) for name in fields} if fields else result
 
 
-def drawn(example: Any, rows: int, rng: np.random.Generator) -> Any:
-    """Inputs of the form of the example, with as many rows."""
+def drawn(keywords: Mapping[str, Any], rows: int, rng: np.random.Generator) -> Any:
+    """Inputs of the form of the example, with as many rows, inside of the limits that are said."""
 
     def draw(leaf: Tensor) -> Tensor:
         leaf = torch.as_tensor(leaf)
@@ -196,7 +196,10 @@ def drawn(example: Any, rows: int, rng: np.random.Generator) -> Any:
         low, high = int(leaf.min()), int(leaf.max())
         return torch.from_numpy(rng.integers(low, high + 1, shape)).to(leaf.dtype)
 
-    return pytree.tree_map(draw, example)
+    given = pytree.tree_map(draw, keywords["example"])
+    for name, about in keywords.get("about", {}).items():
+        given[name] = given[name].clamp(about.low, about.high)
+    return given
 
 
 def nth(given: Any, row: int) -> Any:
