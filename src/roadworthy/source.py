@@ -278,7 +278,7 @@ def _refuse_no_method(module: torch.nn.Module, method: str | Callable[..., Any])
         raise UsageError(
             f"{type(module).__name__} has no method {method!r}",
             where="method",
-            hint=did_you_mean(method, written or [FORWARD]),
+            hint=did_you_mean(method, [*written, FORWARD]),
         )
 
 

@@ -96,7 +96,8 @@ class BestOfCandidates(TdMpc2):
         mean = torch.tanh(self.pi(z).chunk(2, dim=-1)[0])
         candidates = (mean.unsqueeze(1) + self.offsets).clamp(-1, 1)
         repeated = z.unsqueeze(1).expand(-1, self.offsets.shape[0], -1)
-        logits = self.q(torch.cat([repeated, candidates], -1))
+        pairs = torch.cat([repeated, candidates], -1)
+        logits = self.q(pairs.flatten(0, 1)).unflatten(1, (-1, self.offsets.shape[0]))
         symlog = (torch.softmax(logits, -1) * self.bins).sum(-1)
         value = (torch.sign(symlog) * (torch.exp(symlog.abs()) - 1)).min(0).values
         weights = torch.softmax(0.5 * value, dim=1)

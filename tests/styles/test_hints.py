@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,12 +10,11 @@ from torch import nn
 
 import roadworthy as rw
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from tests.styles import states
-from tests.styles.classes import OBS, Flagged, RslActorCritic
+from tests.styles.classes import ACT, OBS, Flagged, RslActorCritic
+from tests.styles.hints import followed
 from tests.tiers import representative
-
-KEYWORD = re.compile(r"\b(memory|method|constants|outputs)=")
 
 
 class Silent(RslActorCritic):
@@ -24,13 +22,32 @@ class Silent(RslActorCritic):
         raise NotImplementedError
 
 
+class Drawing(nn.Module):
+    """Acts through a method that draws, unless it is told not to, and returns its value too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.actor, self.critic = nn.Linear(OBS, ACT), nn.Linear(OBS, 1)
+        self.average: torch.Tensor | None = None
+
+    def act(
+        self, obs: torch.Tensor, deterministic: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self.average = obs if self.average is None else 0.9 * self.average + 0.1 * obs
+        mean = self.actor(obs - self.average)
+        return mean if deterministic else torch.normal(mean, 0.1), self.critic(obs)
+
+
 HIDDEN = {"hidden": torch.zeros(1, 8)}
+FIRST = {"average": rw.Attribute("average", initial="first input")}
 CASES: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
     "forward that raises": (Silent, {"example": {"observations": torch.zeros(1, OBS)}}),
     "forward that takes nothing": (
         RslActorCritic,
         {"example": {"observations": torch.zeros(1, OBS)}},
     ),
+    "no forward, draws, two results": (Drawing, {}),
+    "draws beside a memory": (Drawing, {"method": "act", "memory": FIRST}),
     "flags in the example": (
         Flagged,
         {"example": {"observation": torch.zeros(1, OBS), "deterministic": True, "mask": None}},
@@ -55,41 +72,18 @@ CASES: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
 }
 
 
-def said(hint: str) -> dict[str, Any]:
-    """The keywords that a hint says, as Python reads them."""
-    found: dict[str, Any] = {}
-    for match in KEYWORD.finditer(hint):
-        text = hint[match.end() :]
-        for end in range(len(text), 0, -1):
-            try:
-                found[match[1]] = eval(text[:end], {"rw": rw, "torch": torch})
-                break
-            except (SyntaxError, NameError):
-                continue
-    return found
-
-
-@pytest.mark.parametrize("name", representative(CASES, ["int", "list", "tare"]))
-def test_a_hint_that_is_followed_leads_on(name: str) -> None:
-    make, keywords = CASES[name]
+@pytest.mark.parametrize(
+    "name", representative(CASES, ["int", "list", "tare", "no forward, draws, two results"])
+)
+def test_a_hint_that_is_followed_leads_to_an_export(name: str) -> None:
+    make, described = CASES[name]
     module = make()
-    keywords = {"example": {"obs": torch.zeros(1, OBS)}, **keywords}
-    tried: list[str] = []
-    while True:
-        try:
-            source = rw.Source(module, **keywords)
-            with export_mode(source):
-                ModuleAnalysis(source)
-            break
-        except rw.RoadworthyError as error:
-            refusal = error.findings[0]
-            more = said(refusal.hint)
-            if refusal.hint in tried or not more:
-                pytest.fail(f"it does not lead on: {refusal}")
-            tried.append(refusal.hint)
-            for key, value in more.items():
-                old = keywords.get(key)
-                keywords[key] = {**old, **value} if isinstance(old, dict) else value
-            for constant in keywords.get("constants", {}):
-                keywords["example"].pop(constant, None)
+
+    def trial(keywords: dict[str, Any]) -> None:
+        source = rw.Source(module, **keywords)
+        with analysis_mode(source):
+            ModuleAnalysis(source)
+
+    tried, left = followed(trial, {"example": {"obs": torch.zeros(1, OBS)}, **described})
+    assert left is None, f"it does not lead on: {left}"
     assert tried, "nothing was refused"

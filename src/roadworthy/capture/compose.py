@@ -194,7 +194,8 @@ def named_outputs(result: Any, source: Source) -> Tensors:
         raise UsageError(
             f"{source.called} returns {len(tensors)} tensors without names",
             where=where,
-            hint="name them: outputs=('actions', …), with None for one to leave out",
+            hint=f"name them: outputs={_proposed(source, len(tensors))!r}, with None for one to "
+            "leave out",
         )
     wanted = [_free_name(source)] if wanted is None else wanted
     if len(wanted) != len(tensors):
@@ -211,6 +212,10 @@ def named_outputs(result: Any, source: Source) -> Tensors:
             hint="give each its own name: outputs=(…)",
         )
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
+
+
+def _proposed(source: Source, count: int) -> tuple[str, ...]:
+    return (_free_name(source), *(f"output_{place}" for place in range(2, count + 1)))
 
 
 def _free_name(source: Source) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
     alone = [{name: tensor[i : i + 1] for name, tensor in three.items()} for i in range(3)]
     differing: UsageError | None = None
     numeric: Exception | None = None
+    ran: Tensors | None = None
     for axes in axes_to_try(step.composed.slots, initial):
         step.composed.memory_axes = {name: max(axis, 0) for name, axis in axes.items()}
         try:
@@ -86,10 +88,13 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
             step, together, singles, {name: axis or 0 for name, axis in laid.items()}
         ):
             return axes
+        ran = expanded(rows, laid, 3)
     if numeric is not None:
         raise numeric
     if differing is not None:
         raise differing
+    if ran is not None:
+        refuse_randomness(step, three, ran)  # rows that are drawn follow nothing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
     raise ExportError(
         f"no axis of the memory follows the batch: {shapes}",
@@ -106,25 +111,50 @@ def _reads_number(error: Exception) -> bool:
 
 def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
     """An error if the same inputs give different outputs."""
-    results = []
-    for seed in (1, 1, 2):
-        with preserved(step.composed.module, step.composed.normalizers):
-            torch.manual_seed(seed)
-            np.random.seed(seed)  # modules that draw use the global generator
-            random.seed(seed)
-            results.append(run(step, inputs, memory))
-    first, again, other = results
+    first, again, other = (_seeded(step, inputs, memory, seed) for seed in (1, 1, 2))
     if not _close(first, again):
         names = [*step.outputs, *step.composed.memory_names]
         calls = (dict(zip(names, each, strict=True)) for each in (first, again))
         raise _unseen(step.composed.module, *calls)
     if not _close(first, other):
+        flag = _flag_against_randomness(step, inputs, memory)
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
             code="RW111",
             where=random_line(step, inputs, memory) or type(step.composed.module).__name__,
-            hint="return the mean or the mode of the distribution instead of a sample",
+            hint=f"{step.composed.source.called} has an argument that ends it: constants={flag!r}"
+            if flag
+            else "return the mean or the mode of the distribution instead of a sample",
         )
+
+
+def _seeded(
+    step: PureStep, inputs: Tensors, memory: Tensors, seed: int
+) -> tuple[torch.Tensor, ...]:
+    with preserved(step.composed.module, step.composed.normalizers):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # modules that draw use the global generator
+        random.seed(seed)
+        return run(step, inputs, memory)
+
+
+def _flag_against_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> dict[str, bool]:
+    """The argument, such as `deterministic`, with which nothing is drawn; found by trying."""
+    composed = step.composed
+    for name, argument in composed.source.arguments.items():
+        if not isinstance(argument.default, bool):
+            continue
+        flag = {name: not argument.default}
+        told = replace(composed.source, constants={**composed.source.constants, **flag})
+        other = ComposedPolicy(told, composed.calling, composed.slots)
+        other.memory_axes = composed.memory_axes
+        try:
+            quiet = PureStep(other, step.outputs)
+            if _close(*(_seeded(quiet, inputs, memory, seed) for seed in (1, 2))):
+                return flag
+        except Exception:  # whatever the user's code does with the flag
+            continue
+    return {}
 
 
 class _FirstDraw(TorchDispatchMode):  # type: ignore[no-untyped-call]

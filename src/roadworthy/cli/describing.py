@@ -35,7 +35,9 @@ Method = Annotated[
 ]
 Constants = Annotated[
     list[str] | None,
-    typer.Option("--constant", help="NAME=VALUE: an argument that never changes: noise=False"),
+    typer.Option(
+        "--constant", help="NAME=VALUE: an argument that never changes: deterministic=True"
+    ),
 ]
 
 Exploration = Annotated[
@@ -99,7 +101,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def refuse_unreadable(inputs: Inputs, memory: Memories, settings: Settings) -> None:
+def refuse_unreadable(
+    inputs: Inputs, memory: Memories, settings: Settings, constants: Constants
+) -> None:
     """An error for an option that cannot be read: in time, before PyTorch is imported."""
     for each in inputs or ():
         _shape(each)
@@ -107,6 +111,8 @@ def refuse_unreadable(inputs: Inputs, memory: Memories, settings: Settings) -> N
         pair(each, "--memory", "h=hidden")
     for each in settings or ():
         pair(each, "--set", "frame_stack=4")
+    for each in constants or ():
+        pair(each, "--constant", "deterministic=True")
 
 
 def example(text: str) -> tuple[str, torch.Tensor]:

@@ -54,7 +54,9 @@ def doctor(
 
     Next: roadworthy explain CODE.
     """
-    refuse_unreadable(inputs, memory, settings)  # before PyTorch is imported, which takes seconds
+    refuse_unreadable(
+        inputs, memory, settings, constants
+    )  # before PyTorch is imported, which takes seconds
     refuse_unreachable(source)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")

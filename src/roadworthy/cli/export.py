@@ -73,6 +73,8 @@ def export(
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
+    roadworthy export train.py:model --input obs=48 --method act --constant noise=False -o ant
+
     roadworthy export my_torchrl.py:policy --env my_torchrl.py:make_env --exploration mode -o pong
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
@@ -80,7 +82,7 @@ def export(
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, settings)
+    refuse_unreadable(inputs, memory, settings, constants)
     for target in targets or ():
         targets_table.get(target)
     refuse_unreachable(source)

@@ -14,7 +14,7 @@ from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.state.entered import Question
 from roadworthy.capture.state.reach import Slot, root
-from roadworthy.capture.state.starts import Works, declaration_of, memory_name
+from roadworthy.capture.state.starts import Works, declaration_of, made_at_first, memory_name
 from roadworthy.capture.state.watch import GENERATORS, State, watched
 from roadworthy.errors import ExportError, Finding
 
@@ -40,7 +40,12 @@ def refuse_state(composed: ComposedPolicy, inputs: Tensors, memory: Tensors, wor
         each for each in seen.states if not any(_covers(name, each.slot.name) for name in ignored)
     ]
     inside = [s.slot.name for s in states if _is_inside_module(s.slot.name, composed.module)]
-    declaration = declaration_of(inside, works) if states else ""
+    declaration = declaration_of(inside, works)
+    if inside and not declaration:
+        # A flag that tells the first call from others goes with what that call makes.
+        made = made_at_first(composed.module, lambda: call(0))
+        flags = [each for each in made if not any(_covers(path, each) for path in declared)]
+        declaration = declaration_of(list(dict.fromkeys([*inside, *flags])), works)
     words = _Words(type(composed.module).__name__, roots, declaration)
     found = [words.state(each) for each in states]
     found += [words.question(each) for each in seen.questions if each.name not in ignored]
