@@ -244,10 +244,7 @@ def dream_waq() -> nn.Module:
 
 
 # The names of the outputs were left out.
-@people.case(
-    {"obs": torch.zeros(1, OBS), "history": torch.zeros(1, FRAMES, OBS)},
-    then={"outputs": ("actions", "velocity")},
-)
+@people.case({"obs": torch.zeros(1, OBS), "history": torch.zeros(1, FRAMES, OBS)}, then=HINT)
 def dream_waq_unnamed() -> nn.Module:
     return DreamWaq()
 

@@ -203,7 +203,7 @@ class AnsweringPair(AnsweringDataclass):
         return self.actor(obs), self.critic(obs)
 
 
-@people.case(obs(OBS), then={"outputs": ("actions", None)})
+@people.case(obs(OBS), then=HINT)
 def answers_a_pair() -> nn.Module:
     return AnsweringPair()
 
