@@ -28,7 +28,8 @@ class Case:
               from the smallest to the largest that the example has
     keywords  of the first call, besides the example
     then      the keywords of the second call: none where the first one succeeds, `HINT` where they
-              are read out of the hint, a mapping where the hint says them in words or with a gap
+              are read out of the hint, a mapping where the hint says them in words or with a gap;
+              `module` among them is what the hint does to the module
     refused   the code of the finding, where it is refused for good
     live      the original at work from the beginning of an episode; left out, a copy is called
     margin    how far the artifact may be away, relative to the largest value

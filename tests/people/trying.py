@@ -52,6 +52,7 @@ def tried(case: Case, folder: Path) -> Outcome:
         if not more or second:
             break
         second = ", ".join(f"{name}={spelled(value)}" for name, value in more.items())
+        module = more.pop("module", lambda same: same)(module)
         keywords = joined(keywords, more)
     return Outcome(outcome="refused", said=said, code=code, second=second)
 
