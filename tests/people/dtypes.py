@@ -111,7 +111,7 @@ class Task(nn.Module):
         return action
 
 
-@people.case({"obs": torch.zeros(1, OBS), "task": torch.tensor([0, 4])[:1] + torch.tensor([4])})
+@people.case({"obs": torch.zeros(2, OBS), "task": torch.tensor([0, 4])})
 def task_number() -> nn.Module:
     return Task()
 
