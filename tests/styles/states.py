@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -41,6 +42,19 @@ class Phase(nn.Module):
         self.phase = (self.phase + 0.02 * 3.0) % 1.0
         clock = torch.full((obs.shape[0], 1), self.phase)
         out: Tensor = self.net(torch.cat([obs, torch.sin(6.28 * clock)], -1))
+        return out
+
+
+class NumpyClock(nn.Module):
+    """A gait clock that NumPy computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.steps = mlp(OBS, ACT), 0
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.steps += 1
+        out: Tensor = self.net(obs) + 0.1 * np.sin(np.pi * 0.2 * self.steps)
         return out
 
 
@@ -242,6 +256,7 @@ FIRST = "first input"
 STATES: dict[str, tuple[Callable[[], nn.Module], dict[str, Any]]] = {
     "int": (Counting, {"count": "count"}),
     "float": (Phase, {"phase": "phase"}),
+    "numpy clock": (NumpyClock, {"steps": "steps"}),
     "scalar": (ScalarTensor, {"level": "level"}),
     "list": (Frames, {"frames": "frames"}),
     "deque": (Queue, {"frames": "frames"}),

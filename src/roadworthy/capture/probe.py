@@ -64,9 +64,10 @@ def run(step: PureStep, inputs: Tensors, memory: Tensors) -> tuple[torch.Tensor,
 
 
 def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, int]:
-    """Where each memory has its batch axis: the way in which three rows equal each row alone."""
-    three = resized(example, {name: {0: 3} for name in example})
-    alone = [{name: tensor[i : i + 1] for name, tensor in three.items()} for i in range(3)]
+    """Where each memory has its batch axis: the way in which some rows equal each row alone."""
+    count = _unlike_any_size(step.composed.module, initial, example)
+    several = resized(example, {name: {0: count} for name in example})
+    alone = [{name: tensor[i : i + 1] for name, tensor in several.items()} for i in range(count)]
     differing: UsageError | None = None
     numeric: Exception | None = None
     ran: Tensors | None = None
@@ -79,22 +80,22 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
             continue
         try:
             laid = step.composed.memory_axes
-            together = run(step, three, expanded(rows, laid, 3))
+            together = run(step, several, expanded(rows, laid, count))
             singles = [run(step, one, expanded(rows, laid, 1)) for one in alone]
         except Exception as error:  # a wrong axis fails in whatever way the user's code fails
             numeric = numeric or (error if _reads_number(error) else None)
             continue
-        if _keeps_shape(step, together, expanded(rows, laid, 3)) and _row_by_row(
+        if _keeps_shape(step, together, expanded(rows, laid, count)) and _row_by_row(
             step, together, singles, {name: axis or 0 for name, axis in laid.items()}
         ):
             return axes
-        ran = expanded(rows, laid, 3)
+        ran = expanded(rows, laid, count)
     if numeric is not None:
         raise numeric
     if differing is not None:
         raise differing
     if ran is not None:
-        refuse_randomness(step, three, ran)  # rows that are drawn follow nothing
+        refuse_randomness(step, several, ran)  # rows that are drawn follow nothing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
     raise ExportError(
         f"no axis of the memory follows the batch: {shapes}",
@@ -102,6 +103,14 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
         where="memory",
         hint="reset the module first, and give the memory one row for each row of the example",
     )
+
+
+def _unlike_any_size(module: torch.nn.Module, *some: Tensors) -> int:
+    """A number of rows that nothing else is the size of: three rows beside three columns fit in
+    two ways."""
+    held = [*module.parameters(), *module.buffers(), *(v for each in some for v in each.values())]
+    sizes = {size for tensor in held for size in tensor.shape}
+    return next((count for count in (3, 5, 7, 11) if count not in sizes), 13)
 
 
 def _reads_number(error: Exception) -> bool:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -43,6 +44,16 @@ class RowNumber:
         axes = max(each.ndim for each in tensors)
         like = next((each for each in tensors if each.is_floating_point()), tensors[0])
         return func(*_fitted(args, axes, like), **_fitted(named, axes, like))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **named: Any) -> Any:
+        """`np.sin` and its like of plain numbers, computed by PyTorch in NumPy's precision."""
+        act = getattr(torch, ufunc.__name__, None)
+        if method != "__call__" or named or act is None or any(map(_is_array, args)):
+            _refuse(f"np.{ufunc.__name__}")
+        rows = [each.rows if type(each) is RowNumber else _precise(each) for each in args]
+        if len(rows) == 1 and not rows[0].is_floating_point():
+            rows = [rows[0].double()]  # as NumPy does with an int
+        return _wrapped(act(*rows))
 
     def __float__(self) -> NoReturn:
         _refuse("float()")
@@ -113,6 +124,15 @@ def _flat(value: Any) -> list[Any]:
 
 def _wrapped(value: Any) -> Any:
     return RowNumber(value) if isinstance(value, torch.Tensor) else value
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) is not RowNumber and not np.isscalar(value)
+
+
+def _precise(value: Any) -> torch.Tensor:
+    real = isinstance(value, (float, np.floating))
+    return torch.tensor(value, dtype=torch.float64 if real else None)
 
 
 def _filled(name: str, args: Any, named: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -98,7 +99,9 @@ def _after_calls(
     source: Source, slots: Mapping[str, Slot], initial: Tensors, kept: Mapping[str, Attribute]
 ) -> list[dict[str, Any]]:
     """What the attributes hold after each of some calls, as the module itself makes them."""
-    composed = ComposedPolicy(source, call_style(source, list(slots)), tuple(slots.values()))
+    # What follows the module does not matter here, and its masks may not be in the example.
+    bare = dataclasses.replace(source, action=())
+    composed = ComposedPolicy(bare, call_style(source, list(slots)), tuple(slots.values()))
     found = []
     with preserved(source.module), explained(source), torch.no_grad():
         memory = {name: value.clone() for name, value in initial.items()}
