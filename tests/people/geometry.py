@@ -135,7 +135,8 @@ class InverseKinematics(nn.Module):
         return joints + step.squeeze(-1).clamp(-0.2, 0.2)
 
 
-@people.case({"obs": torch.zeros(1, 6), "joints": torch.zeros(1, 3)}, margin=1e-3)
+# ONNX solves no linear systems: the closed form is asked for.
+@people.case({"obs": torch.zeros(1, 6), "joints": torch.zeros(1, 3)}, refused="RW105")
 def inverse_kinematics() -> nn.Module:
     return InverseKinematics()
 
