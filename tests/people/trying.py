@@ -83,6 +83,8 @@ def read(hint: str) -> dict[str, Any]:
     for match in KEYWORD.finditer(first):
         text = first[match.end() :]
         for end in range(len(text), 0, -1):
+            if text[:end].rstrip().endswith(","):  # more words follow, not more of a tuple
+                continue
             try:
                 found[match[1]] = eval(text[:end], {"rw": rw, "torch": torch})
                 break

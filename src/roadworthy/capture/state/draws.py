@@ -70,6 +70,8 @@ def _dependent(node: torch.fx.Node) -> list[torch.fx.Node]:
         if user.target is not torch.ops.aten.broadcast_tensors.default:
             users.append(user)
             continue
-        places = [place for place, each in enumerate(user.args[0]) if each is node]
+        together = user.args[0]
+        assert isinstance(together, (list, tuple))  # what the operator takes
+        places = [place for place, each in enumerate(together) if each is node]
         users += [each for each in user.users if each.args[1] in places]
     return users
