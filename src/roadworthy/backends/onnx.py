@@ -13,7 +13,6 @@ import onnx_ir as ir
 import torch
 
 from roadworthy.backends import Settings
-from roadworthy.backends.folding import folded
 from roadworthy.backends.refusals import (
     Place,
     conversion_failure,
@@ -21,7 +20,6 @@ from roadworthy.backends.refusals import (
     refuse_draws,
     runtime_failure,
 )
-from roadworthy.backends.small_constants import with_small_constants
 from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
@@ -142,7 +140,6 @@ def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.E
 
     Opset 23 brings Attention, whose CPU kernel refuses a mask that is to be broadcast.
     """
-    graph = with_small_constants(folded(graph))
     attention = torch.ops.aten.scaled_dot_product_attention.default
     if opset < 23 or all(node.target is not attention for node in graph.graph.nodes):
         return graph
