@@ -211,7 +211,7 @@ def closing_transforms() -> Iterator[None]:
         yield
     except BaseException:
         while torch._C._functorch.peek_interpreter_stack() is not None:
-            pyfunctorch.pop_dynamic_layer_stack()
+            torch._C._functorch.pop_dynamic_layer_stack()
         raise
 
 
