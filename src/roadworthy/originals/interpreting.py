@@ -199,8 +199,9 @@ class Shaking(Recording):
 
     def _units(self, like: torch.Tensor) -> torch.Tensor:
         """How far each element of a row is moved; all rows alike, which are states of their own."""
+        shape = like[:1].shape
         with pyfunctorch.temporarily_clear_interpreter_stack():  # inside of vmap nothing is drawn
-            draws = torch.randint(1, 5, like[:1].shape, generator=self._generator)
+            draws = torch.randint(1, 5, shape, generator=self._generator)
         return draws.to(like.dtype) * (self._ulps / 4 * torch.finfo(like.dtype).eps)
 
 
