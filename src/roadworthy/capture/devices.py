@@ -7,6 +7,7 @@ import linecache
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ class _OnCpu(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.Tensor.cuda:
             return args[0]
-        if func == _IS_CUDA and not _is_torch(sys._getframe(1).f_globals):
+        if func == _IS_CUDA and not _torch_asks():
             raise AsksForDevice
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
@@ -65,8 +66,17 @@ def _here(device: Any) -> Any:
     return device
 
 
-def _is_torch(names: dict[str, Any]) -> bool:
-    return str(names.get("__name__", "")).partition(".")[0] == "torch"
+def _torch_asks() -> bool:
+    """Whether code of torch is behind the call that is looked at: a layer may choose its kernel."""
+    frame: FrameType | None = sys._getframe(1)
+    # Other modes may look on as well, between this one and who asks.
+    while frame is not None and _package(frame) == "roadworthy":
+        frame = frame.f_back
+    return frame is not None and _package(frame) == "torch"
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _names_one(module: torch.nn.Module) -> bool:
