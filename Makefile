@@ -49,6 +49,7 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/verification.py
 	$(BIN)/python benchmarks/operator_sweep.py
+	$(BIN)/python benchmarks/people.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 
 docs: $(READY)
