@@ -197,11 +197,11 @@ def test_walk_ends_in_cycles() -> None:
     assert [path for path, value in walk(one) if isinstance(value, Plain)] == ["", "inner"]
 
 
-class Slotted:
+class Base:
     __slots__ = ("kept", "q")
 
 
-class Shadowing(Slotted):
+class Shadowing(Base):
     """As sympy's Zero: what its base keeps in a slot, it has from its class."""
 
     __slots__ = ()
