@@ -199,7 +199,9 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
     assert [path.stem for path in stored] == [
         "environment",
         "export_time",
+        "gpu",
         "operators",
+        "people",
         "start_up",
         "step_latency",
         "torchrl_rollouts",
