@@ -20,6 +20,7 @@ from roadworthy.backends import Backend, Settings
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
 from roadworthy.border import answers
+from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.versions import installed, refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
@@ -252,7 +253,8 @@ def write_bundle(
         files = {}
         for name, backend in lowering.items():
             plan.say(target_table.get(name).stage)
-            written = backend.lower(program, partial)
+            with new_tensors_are_here():
+                written = backend.lower(program, partial)
             files[name] = [path.relative_to(partial).as_posix() for path in written]
         plan.say("recording the original")
         program = replace(program, sampling=original.tried(program.signature, program.sampling))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roadworthy.capture.devices import whole_float32
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
@@ -25,7 +26,7 @@ def free_run(policy: Policy, source: EnvironmentSource, horizon: Horizon) -> Che
     """The living environment and the artifact side by side, tick by tick, resets included."""
     steps = max(LEAST_STEPS, horizon.steps)
     comparison, starts = Comparison(policy.signature), Comparison()
-    with preserved(*source.roots.values()), one_thread(), eager(source):
+    with preserved(*source.roots.values()), one_thread(), whole_float32(), eager(source):
         set_evaluation_mode(source.env, source.actor)
         with watch_ticks(source) as living:
             _restart(0, policy, living, starts)

@@ -255,7 +255,7 @@ def tensor_matters(
     for other in _others(tensor, constants):
         with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
             if rest is not None and rest.shape == tuple(tensor.shape):
-                other = torch.where(torch.from_numpy(rest), other, tensor)
+                other = torch.where(torch.from_numpy(rest).to(tensor.device), other, tensor)
             # In place, so that every view of it sees the other values too.
             tensor.copy_(other)
             try:

@@ -200,7 +200,7 @@ class _Search:
             self.differing[path] = None
         else:
             known = self.differing.get(path, _NOWHERE)
-            mask = value != before
+            mask = value.cpu() != before.cpu()
             if known is not None:
                 self.differing[path] = mask | known if known.shape == mask.shape else mask
         return True

@@ -194,4 +194,4 @@ def _moved(tensor: torch.Tensor, scale: float) -> torch.Tensor:
     if not tensor.is_floating_point():
         return torch.where(tensor > 0, tensor - 1, tensor + 1)
     steps = scale * torch.linspace(0.1, 0.4, tensor.numel()).reshape(tensor.shape)
-    return tensor + steps.to(tensor.dtype)
+    return tensor + steps.to(tensor)

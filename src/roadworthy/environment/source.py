@@ -99,7 +99,8 @@ class EnvironmentSource:
         """The state in which an episode begins."""
         self.env.observations_reset()
         if isinstance(self.actor, ExportableActor):
-            self.actor.reset(torch.ones(self.rows, dtype=torch.bool))
+            everywhere = self.env.empty_actions().new_ones(self.rows, dtype=torch.bool)
+            self.actor.reset(everywhere)
 
 
 Half = Callable[[], tuple[torch.Tensor, torch.Tensor]]

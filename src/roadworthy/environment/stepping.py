@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.export.passes import move_to_device_pass
 
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
@@ -143,7 +144,15 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
                 )
         except Exception as error:  # torch.export raises what it likes
             raise capture_failure(error, type(source.env).__name__) from error
-        return CapturedHalf(graph, step.log.reads, step.log.draws)
+        return CapturedHalf(_on_cpu(graph), step.log.reads, step.log.draws)
+
+
+def _on_cpu(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The graph with its own copies on the CPU of what the environment keeps on a GPU."""
+    held = (*graph.state_dict.values(), *graph.constants.values(), *graph.example_inputs[0])
+    if all(each.device.type == "cpu" for each in held if isinstance(each, torch.Tensor)):
+        return graph
+    return move_to_device_pass(graph, "cpu")
 
 
 def set_evaluation_mode(env: ExportableEnvironment, actor: torch.nn.Module) -> None:

@@ -64,7 +64,7 @@ def _first_place(tensor: torch.Tensor, index: Any) -> tuple[int, torch.Tensor, t
     before = sum(_axes(each) for each in entries[:spot])
     if any(each is Ellipsis for each in entries[:spot]):
         before = tensor.ndim - sum(_axes(each) for each in entries[spot:])
-    place = entries[spot].to(torch.int64)
+    place = entries[spot].to(tensor.device, torch.int64)
     size = tensor.shape[before]
     place = torch.where(place < 0, place + size, place).reshape(1)
     return before, place, (*entries[:spot], 0, *entries[spot + 1 :])
