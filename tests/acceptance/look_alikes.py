@@ -342,6 +342,18 @@ class CallsFunctionsInC(Actor):
         return self.body(obs) * (scale + width) + bisect.bisect([1, 5, 9], joints)
 
 
+@look_alike
+class CollectsWhatItSaw(Actor):
+    """In a set that nobody reads: its items have no place of their own."""
+
+    def prepare(self) -> None:
+        self.seen: set[object] = set()
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.seen.add(object())
+        return self.body(obs)
+
+
 class Step:
     def __init__(self, obs: Tensor) -> None:
         self.obs = obs

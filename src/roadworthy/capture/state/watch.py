@@ -215,8 +215,8 @@ def put_stand_in(slot: Slot, ledger: Ledger, after: Moment) -> bool:
         return False
     while slot.put is None:
         above = slots.get(slot.parent)
-        # A tuple is made anew as a whole. Into what C code holds nothing can be put.
-        if above is None or not isinstance(above.value, tuple):
+        # Tuples and sets are made anew as a whole. Into what C code holds nothing can be put.
+        if above is None or not isinstance(above.value, (tuple, set, frozenset)):
             return False
         slot = above
     value = slot.value
