@@ -27,9 +27,10 @@ from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, res
 from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
 from roadworthy.environment.steps import EnvironmentSteps, environment_steps
 from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.environment.two_rates import TwoRates
 from roadworthy.environment.unseen import constants, unseen
 from roadworthy.errors import ExportError, Finding
-from roadworthy.originals.original import Original
+from roadworthy.originals.original import Original, Yardstick
 from roadworthy.program import Program
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
@@ -70,6 +71,9 @@ class EnvironmentOriginal(Original):
     ) -> dict[str, Array]:
         """Values that the environment really had, and others near them."""
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
+
+    def yardstick(self, signature: Signature) -> Yardstick:
+        return TwoRates(self.program)
 
     def extra_checks(self, policy: Policy) -> Sequence[Check]:
         return [free_run(policy, self.source, self.horizon)]
