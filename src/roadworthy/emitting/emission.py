@@ -60,7 +60,9 @@ def robot_of(bundle: Bundle, layout: str) -> Robot:
 
 def lacking(robot: Robot, *needed: str) -> list[tuple[str, str]]:
     """What the metadata does not say and the layout needs."""
-    return [(f"the metadata has no {name}", _METADATA) for name in needed if not getattr(robot, name)]
+    return [
+        (f"the metadata has no {name}", _METADATA) for name in needed if not getattr(robot, name)
+    ]
 
 
 def plain_ports(bundle: Bundle, *, memory: bool = False) -> list[tuple[str, str]]:

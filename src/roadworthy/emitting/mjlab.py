@@ -20,9 +20,7 @@ _ADDED = "a runtime of mjlab gives the motors default_joint_pos + action_scale Ã
 def emission(bundle: Bundle) -> Emission:
     """policy.onnx with mjlab's metadata."""
     robot, signature = robot_of(bundle, "mjlab"), bundle.signature
-    problems = lacking(
-        robot, "stiffness", "damping", "default_position", "action", "observations"
-    )
+    problems = lacking(robot, "stiffness", "damping", "default_position", "action", "observations")
     if len(signature.observed) != 1:
         problems.append(("its policies take one input, obs", "join the inputs in the module"))
     refuse("mjlab", [*problems, *_action_problems(robot), *plain_ports(bundle)])

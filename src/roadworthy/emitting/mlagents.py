@@ -134,7 +134,9 @@ def _add_memory(graph: Graph, memories: tuple[Memory, ...], width: int) -> None:
                 graph.constant(f"{name}/to", [start := start + _width(memory)])]  # fmt: skip
         graph.before("Slice", [_RECURRENT_IN, *ends, last], f"{name}/part")
         row = [-1, *(memory.shape[each] for each in rows_first[1:])]
-        graph.before("Reshape", [f"{name}/part", graph.constant(f"{name}/row", row)], f"{name}/rows")
+        graph.before(
+            "Reshape", [f"{name}/part", graph.constant(f"{name}/row", row)], f"{name}/rows"
+        )
         back = [rows_first.index(each) for each in range(rank)]
         graph.before("Transpose", [f"{name}/rows"], inside(memory.input), perm=back)
         graph.behind("Transpose", [inside(memory.output)], f"{name}/rows_out", perm=rows_first)

@@ -81,7 +81,7 @@ def _loaded(path: Path) -> Mapping[str, Any]:
             return made
 
     try:
-        found = yaml.load(path.read_bytes(), Loader)  # noqa: S506
+        found = yaml.load(path.read_bytes(), Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise _problem(path, mark, str(getattr(error, "problem", None) or error)) from error
@@ -181,7 +181,9 @@ class _Reader:
                     self.complain(f"{where}.{name}", "is no joint", did_you_mean(str(name), joints))
             lost = [name for name in joints if name not in value]
             if lost:
-                self.complain(where, f"nothing is said of {', '.join(lost)}", _NONE if empty else "")
+                self.complain(
+                    where, f"nothing is said of {', '.join(lost)}", _NONE if empty else ""
+                )
             pairs = [(name, value[name]) for name in joints if name in value]
         elif isinstance(value, Sequence) and not isinstance(value, str):
             if len(value) != len(joints):

@@ -198,7 +198,8 @@ def _problems(signature: Signature) -> Iterator[Finding]:
     skip = signature.frame_skip
     if skip is not None and not (type(skip) is int and 1 <= skip <= DECIMATION):
         yield Finding(
-            code="RW020", what=f"frame_skip must be a whole number from 1 to {DECIMATION}, got {skip}"
+            code="RW020",
+            what=f"frame_skip must be a whole number from 1 to {DECIMATION}, got {skip}",
         )
     if signature.robot is not None:
         yield from robot_problems(signature.robot, signature)
