@@ -155,13 +155,8 @@ def _task(
 
 
 def _versions() -> dict[str, str]:
-    found = {}
-    for name in _VERSIONS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    installed = {each.name: each.version for each in importlib.metadata.distributions()}
+    return {name: installed[name] for name in _VERSIONS if name in installed}
 
 
 def run_all(
@@ -175,7 +170,7 @@ def run_all(
     columns: Sequence[str],
     more: Callable[[Task], dict[str, Any]] = lambda task: {},
 ) -> None:
-    """Runs every task that is not done yet, and prints what became of each; exits 1 if one failed."""
+    """Runs what is not done yet, and prints what became of every task; exits 1 if one failed."""
     outcomes: dict[str, Outcome] = {}
     for task in tasks:
         known = None if again else records.finished(task)

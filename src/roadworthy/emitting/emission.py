@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import POLICY, Bundle
-from roadworthy.spec.port import Array
+from roadworthy.spec.port import Array, Port
 from roadworthy.spec.robot import Robot
+from roadworthy.spec.signature import Signature
 
 CODE = "RW027"
 Arrays = Mapping[str, Array]
@@ -63,6 +64,17 @@ def lacking(robot: Robot, *needed: str) -> list[tuple[str, str]]:
     return [
         (f"the metadata has no {name}", _METADATA) for name in needed if not getattr(robot, name)
     ]
+
+
+def action_port(signature: Signature) -> Port:
+    """The output that is the action."""
+    return next(port for port in signature.outputs if port.name == signature.action_output)
+
+
+def branches_of(signature: Signature) -> tuple[int, ...]:
+    """The sizes of the choices; none where the action is continuous."""
+    action = signature.action
+    return action.sizes if action and action.kind != "continuous" else ()
 
 
 def plain_ports(bundle: Bundle, *, memory: bool = False) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Exploy: the metadata that its controller reads beside the names of a whole environment's ports.
 
-The controller knows its inputs and outputs by their names, so nothing is renamed: the bundle must be
-one of an environment that was registered with Exploy's names.
+The controller knows its inputs and outputs by their names, so nothing is renamed: the bundle must
+be one of an environment that was registered with Exploy's names.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def emission(bundle: Bundle) -> Emission:
     groups = _groups(robot, signature)
     problems = []
     if signature.clock != "ctx.step_count" or not any("output" in name for name in groups):
-        what = "the controller runs whole environments, and the policy has no port of one " \
-            "(ctx.step_count, output.joint_targets.NAME.pos)"  # fmt: skip
+        lost = "ctx.step_count, output.joint_targets.NAME.pos"
+        what = f"the controller runs whole environments, and the policy has no ports of one: {lost}"
         problems.append((what, "rw.export_environment(env, actor, …), registered with these names"))
     if not robot.stiffness or not robot.damping:
         problems.append(("the metadata has no stiffness or damping", "add both to robot.yaml"))

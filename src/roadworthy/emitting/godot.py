@@ -9,7 +9,14 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from roadworthy.emitting.emission import Arrays, Emission, plain_ports, refuse
+from roadworthy.emitting.emission import (
+    Arrays,
+    Emission,
+    action_port,
+    branches_of,
+    plain_ports,
+    refuse,
+)
 from roadworthy.emitting.graph import Graph, inside, sizes
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.port import BATCH, Array, Port, leaves
@@ -21,12 +28,12 @@ def emission(bundle: Bundle) -> Emission:
     signature = bundle.signature
     refuse("godot", [*_problems(signature), *plain_ports(bundle)])
     (observed,) = signature.observed
-    port = next(port for port in signature.outputs if port.name == signature.action_output)
+    port = action_port(signature)
     graph = Graph(bundle)
     graph.input("obs", sizes(observed.shape))
     graph.before("Identity", ["obs"], inside(observed.name))
     graph.input("state_ins", [BATCH])
-    branches = _branches(signature)
+    branches = branches_of(signature)
     width = sum(branches) if branches else int(port.shape[-1])
     if branches:
         _add_choices(graph, port, branches)
@@ -53,24 +60,21 @@ def emission(bundle: Bundle) -> Emission:
     )
 
 
-def _branches(signature: Signature) -> tuple[int, ...]:
-    action = signature.action
-    return action.sizes if action and action.kind != "continuous" else ()
-
-
 def _problems(signature: Signature) -> list[tuple[str, str]]:
     problems = []
     observed, action = signature.observed, signature.action
     if len(observed) != 1 or len(observed[0].shape) != 2:
         names = ", ".join(f"{port.name} {port}" for port in observed)
         problems.append((f"the plugin gives one vector, obs, and the policy takes {names}", ""))
-    port = next(port for port in signature.outputs if port.name == signature.action_output)
-    if not _branches(signature) and not (port.dtype == "float32" and len(port.shape) == 2):
+    port = action_port(signature)
+    if not branches_of(signature) and not (port.dtype == "float32" and len(port.shape) == 2):
         problems.append((f"the action is {port}", "action=rw.Argmax() for a choice"))
-    if action and action.kind == "continuous" and action.low is not None:
-        if min(leaves(action.low)) < -1 or max(leaves(action.high)) > 1:
-            what = f"the plugin clamps actions to ±1, and the policy gives {action}"
-            problems.append((what, "export actions within ±1, and scale them in set_action()"))
+    known = (
+        [] if action is None else [side for side in (action.low, action.high) if side is not None]
+    )
+    if any(abs(limit) > 1 for side in known for limit in leaves(side)):
+        what = f"the plugin clamps actions to ±1, and the policy gives {action}"
+        problems.append((what, "export actions within ±1, and scale them in set_action()"))
     return problems
 
 

@@ -10,7 +10,14 @@ import math
 import numpy as np
 import onnx
 
-from roadworthy.emitting.emission import Arrays, Emission, plain_ports, refuse
+from roadworthy.emitting.emission import (
+    Arrays,
+    Emission,
+    action_port,
+    branches_of,
+    plain_ports,
+    refuse,
+)
 from roadworthy.emitting.graph import FLOAT, Graph, inside, sizes
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.port import BATCH, Array, Memory, Port, leaves
@@ -34,7 +41,7 @@ def emission(bundle: Bundle) -> Emission:
         # Unity sorts sensors by their names: this says which observation each of them was.
         graph.metadata[f"roadworthy.obs_{index}"] = port.name
     width = sum(_width(each) for each in signature.memory)
-    discrete = _branches(signature)
+    discrete = branches_of(signature)
     _add_masks(graph, masks, sum(discrete))
     graph.number("version_number", [_VERSION])
     graph.number("memory_size", [width])
@@ -51,7 +58,7 @@ def emission(bundle: Bundle) -> Emission:
         return found
 
     kind = "discrete" if discrete else "continuous"
-    row = _action_port(signature).shape[1:]
+    row = action_port(signature).shape[1:]
     return Emission(
         files={"policy.onnx": graph.bytes()},
         model="policy.onnx",
@@ -61,24 +68,14 @@ def emission(bundle: Bundle) -> Emission:
     )
 
 
-def _action_port(signature: Signature) -> Port:
-    return next(port for port in signature.outputs if port.name == signature.action_output)
-
-
-def _branches(signature: Signature) -> tuple[int, ...]:
-    """The sizes of the choices; none where the action is continuous."""
-    action = signature.action
-    return action.sizes if action and action.kind != "continuous" else ()
-
-
 def _width(memory: Memory) -> int:
     return math.prod(dim for dim in memory.shape if isinstance(dim, int))
 
 
 def _problems(signature: Signature, masks: list[Port]) -> list[tuple[str, str]]:
     problems = []
-    port = _action_port(signature)
-    if not port.dtype.startswith("float") and not _branches(signature):
+    port = action_port(signature)
+    if not port.dtype.startswith("float") and not branches_of(signature):
         problems.append(("how many choices there are is not known", "action=rw.Argmax()"))
     if port.dtype.startswith("float") and len(port.shape) != 2:
         problems.append((f"the action is {port}, expected (batch, size)", "flatten it"))
@@ -108,7 +105,7 @@ def _add_masks(graph: Graph, masks: list[Port], width: int) -> None:
 
 
 def _add_action(graph: Graph, signature: Signature, discrete: tuple[int, ...]) -> None:
-    port = _action_port(signature)
+    port = action_port(signature)
     given = inside(port.name)
     kind, size = ("discrete", len(discrete)) if discrete else ("continuous", port.shape[-1])
     dtype = onnx.TensorProto.INT64 if discrete else FLOAT

@@ -96,7 +96,6 @@ def _line(env: Any, layers: list[_Layer], expected: int) -> str:
         keyword = f"{_KEYWORDS[base.attribute]}={expected // around}"
         inside = f"gymnasium.make({made!r}, {keyword})"
         kept = "" if len(layers) == 1 else ", with the same wrappers"
-        return f"env=lambda: {inside}{kept}; or export again with frame_skip={_product(layers)}, " \
-            "if that is what training had"  # fmt: skip
-    return f"wrap it so that one step lasts {expected} frames, or export again with the frame_skip " \
-        "that training had"  # fmt: skip
+        trained = f"or export again with frame_skip={_product(layers)}, if training had that"
+        return f"env=lambda: {inside}{kept}; {trained}"
+    return f"let one step last {expected} frames, or export again with the frame_skip of training"

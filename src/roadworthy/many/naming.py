@@ -20,7 +20,7 @@ def expanded(sources: Sequence[str]) -> list[str]:
     found: list[str] = []
     for source in sources:
         if any(mark in source for mark in "*?[") and not Path(source).exists():
-            matched = sorted(glob.glob(source, recursive=True))
+            matched = sorted(glob.glob(source, recursive=True))  # noqa: PTH207  # absolute ones too
             if not matched:
                 raise UsageError(f"no file matches {source!r}", hint="check the pattern")
             found += matched
