@@ -142,7 +142,9 @@ def test_a_joint_without_a_gain_on_purpose_is_null() -> None:
 def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "robot.yaml"
     path.write_text("joints: [hip]\nstiffness: 40\nstiffness: 4\n")
-    assert complaints(path)[0].startswith(f"[RW026] {path}:2: the key 'stiffness' stands there twice")
+    assert complaints(path)[0].startswith(
+        f"[RW026] {path}:2: the key 'stiffness' stands there twice"
+    )
 
 
 def test_a_yaml_that_builds_objects_is_refused(tmp_path: Path) -> None:
