@@ -50,7 +50,8 @@ MAY_IMPORT = {
     "many": {*BASE, "spec"},
     "demo": set(),
     "cli": {
-        *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing", "demo",
+        *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
+        "demo",
     },
     "__main__": {"cli"},
 }  # fmt: skip

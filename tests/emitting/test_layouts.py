@@ -1,4 +1,4 @@
-"""The files of other runtimes: exactly these names and numbers, and the very actions of the policy."""
+"""The files of other runtimes: these names and numbers, and the very actions of the policy."""
 
 from __future__ import annotations
 

@@ -19,22 +19,26 @@ from roadworthy.many.task import DIED, Outcome, Task, Work
 
 # Seconds that a worker has to put away what it has begun.
 PATIENCE_S = 30.0
+# How often a task is tried alone that was running when a process died.
+TRIES = 2
 
 
 def run_local(work: Work, tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
     """The outcome of every task, in the order in which they end.
 
     One job is a process of its own too: what a policy becomes must not depend on how many there
-    are. Where a process dies, those that were running are tried once more, each alone.
+    are. Where a process dies, those that were running are tried again, each alone.
     """
     waiting, suspects = deque(tasks), deque[Task]()
     while waiting:
         yield from _until_one_dies(work, waiting, suspects, jobs)
     for task in suspects:
-        alone, dead = deque([task]), deque[Task]()
-        yield from _until_one_dies(work, alone, dead, 1)
-        if dead:
-            yield died(task, "its process ended before it did, twice: out of memory, or a crash")
+        alone = deque([task])
+        for _ in range(TRIES):
+            waiting, alone = alone, deque[Task]()
+            yield from _until_one_dies(work, waiting, alone, 1)
+        if alone:
+            yield died(task, "its process ended before it did, again: out of memory, or a crash")
 
 
 def died(task: Task, why: str) -> Outcome:

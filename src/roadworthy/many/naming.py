@@ -47,9 +47,8 @@ def _plain(source: str) -> str:
     place, _, name = source.rpartition(":") if ":" in source else (source, "", "")
     path = Path(place)
     parts = [part for part in path.with_suffix("").parts if part not in ("/", ".", "..")]
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join([*parts, *([name] if name else [])])).strip(
-        "."
-    )
+    joined = "-".join([*parts, *([name] if name else [])])
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", joined).strip(".") or "policy"
 
 
 def content_of(word: str) -> str:

@@ -63,8 +63,8 @@ def _contradictions(
     if action and scaling and action.applied_by is None and (action.scale or action.offset):
         yield Finding(
             code=robots.CODE, where="metadata action.applied_by",
-            what=f"is missing: the policy itself ends in {scaling[-1]}, and a controller would apply "
-            "the scale and the offset of the metadata once more",
+            what=f"is missing: the policy itself ends in {scaling[-1]}, and a controller would "
+            "apply the scale and the offset of the metadata once more",
             hint="applied_by: policy, if the output is the target already; applied_by: controller, "
             "if it is to be scaled twice",
         )  # fmt: skip

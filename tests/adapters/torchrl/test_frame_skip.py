@@ -1,4 +1,4 @@
-"""TorchRL makes games with one frame for each action, whatever their id means: it is written down."""
+"""TorchRL makes games with one frame for each action: the signature says so."""
 
 from __future__ import annotations
 
