@@ -205,6 +205,7 @@ def export_environment(
     *,
     auto: bool = False,
     targets: Sequence[str] = (target_table.DEFAULT,),
+    metadata: Metadata | None = None,
     progress: Progress = None,
     options: ExportOptions | None = None,
 ) -> Bundle:
@@ -212,11 +213,12 @@ def export_environment(
 
     One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
     registers what was forgotten instead of refusing. `targets` are the forms that it takes:
-    onnx, torch_export, aoti.
+    onnx, torch_export, aoti. `metadata` is that of `rw.export`.
     """
     return export(
-        env, folder, actor=actor, auto=auto, targets=targets, progress=progress, options=options
-    )
+        env, folder, actor=actor, auto=auto, targets=targets, metadata=metadata,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 def _refuse_bare_options(keywords: Mapping[str, Any]) -> None:

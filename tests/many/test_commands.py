@@ -29,7 +29,7 @@ def test_any_number_of_workers_gives_the_same_and_nothing_is_done_twice(workshop
     sources = ("pol.py:one", "pol.py:broken", "pol.py:two")
     first = roadworthy("export", *sources, "-o", "out", "--jobs", "2", cwd=workshop, columns=120)
     assert first.code == 1
-    assert "pol.py:broken\nRW001 pol.py:17: RuntimeError: no such checkpoint" in first.out
+    assert "pol.py:broken\nRW001 pol.py:16: RuntimeError: no such checkpoint" in first.out
     assert "3 policies, 1 failed" in first.out
     assert sorted(each.name for each in (workshop / "out").iterdir()) == [
         ".roadworthy", "pol-one", "pol-two",

@@ -89,10 +89,36 @@ def test_work_is_done_when_key_and_bundle_are_the_same(tmp_path: Path) -> None:
     assert records.finished(other) is None
     (bundle / "SHA256SUMS").write_text("another bundle")
     assert records.finished(task) is None
-    Path(task.record).write_text("{")
+    for damaged in ("{", "[]", json.dumps({"seal": "", "said": 3}), json.dumps({"said": "{}"})):
+        Path(task.record).write_text(damaged)
+        assert records.finished(task) is None
+
+
+def test_a_record_that_came_along_with_files_is_overlooked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could claim a certificate that never was, or name a file of code to compare with."""
+    bundle = tmp_path / "theirs" / "a"
+    bundle.mkdir(parents=True)
+    record = records.record_of(bundle, "verify")
+    task = Task(name="a", words=(), cwd="", key="k", record=str(record))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "their cache"))
+    records.keep(Outcome(task=task, code=0, printed='{"passed": true}'), source="evil.py:policy")
+    assert records.finished(task) is not None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "our cache"))
     assert records.finished(task) is None
-    Path(task.record).write_text(json.dumps([]))
-    assert records.finished(task) is None
+    assert records.read(record) == {}
+
+
+def test_a_record_of_ours_counts_in_its_place_alone(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    one, other = (records.record_of(tmp_path / name, "verify") for name in "ab")
+    task = Task(name="a", words=(), cwd="", key="k", record=str(one))
+    records.keep(Outcome(task=task, code=0, printed="{}"))
+    other.write_bytes(one.read_bytes())
+    assert records.read(one)["key"] == "k"
+    assert records.read(other) == {}
 
 
 def test_ray_takes_an_address_or_none() -> None:

@@ -127,7 +127,9 @@ def test_all_complaints_come_at_once() -> None:
      {"joints": ["a"], "observations": [3]}, {"joints": ["a"], "commands": {"c": 3}},
      {"joints": ["a"], "commands": 3}, {"joints": ["a"], "units": ["rad"]},
      {"joints": ["a"], "stiffness": "stiff"}, {"joints": [None]}, {1: 2, "joints": ["a"]},
-     {"joints": ["a"], "observations": [{"name": 1, "size": 1}]}],
+     {"joints": ["a"], "observations": [{"name": 1, "size": 1}]},
+     {"joints": ["a"], "commands": {1: {}}}, {"joints": ["a"], "commands": {"c": {1: [0, 1]}}},
+     {"joints": [f"j{at}" for at in range(1001)]}],
 )  # fmt: skip
 def test_whatever_is_written_is_answered_with_findings(said: Any) -> None:
     assert all(text.startswith("[RW026] metadata ") for text in complaints(said))
@@ -155,6 +157,16 @@ def test_a_yaml_that_builds_objects_is_refused(tmp_path: Path) -> None:
     assert "robot.yaml:2" in complaints(path)[0]
     path.write_text("- hip\n")
     assert "expected names and values, got list" in complaints(path)[0]
+
+
+def test_a_yaml_that_means_gigabytes_is_answered_at_once(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    path = tmp_path / "robot.yaml"
+    path.write_text("\n".join([*lines, "joints: [hip]", "stiffness: [*a11]", ""]))
+    said = complaints(path)
+    assert "metadata stiffness.hip: expected a number, got a list" in said[-1]
+    assert len(said[-1]) < 200
 
 
 def test_lengths_are_held_against_the_ports() -> None:

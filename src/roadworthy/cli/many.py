@@ -21,10 +21,11 @@ from rich.text import Text
 import roadworthy
 from roadworthy.cli.console import finding_lines, out, print_json, table
 from roadworthy.cli.worker import perform
-from roadworthy.errors import Finding
+from roadworthy.errors import Finding, UsageError
 from roadworthy.many import naming, records
 from roadworthy.many.local import run_local
 from roadworthy.many.task import Outcome, Task
+from roadworthy.spec.bundle import MANIFEST, SUMS
 
 Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Many at once, in so many processes.")
@@ -43,6 +44,11 @@ _ADDRESS = re.compile(r"auto|local|ray://.+|[\w.-]+:\d+")
 
 def is_wanted(sources: Sequence[str], jobs: int | None, ray: str | None) -> bool:
     """Whether more than one policy is meant, or it was said how many are done at once."""
+    if jobs is not None and ray is not None:
+        raise UsageError(
+            "--jobs and --ray are two ways to do the same",
+            hint="--jobs for processes of this machine, --ray for a cluster",
+        )
     patterns = [each for each in sources if any(mark in each for mark in "*?[")]
     return len(sources) > 1 or bool(patterns) or jobs is not None or ray is not None
 
@@ -92,9 +98,20 @@ def verify_tasks(context: typer.Context, folders: Sequence[str]) -> list[Task]:
     known = {word for option in context.command.params for word in option.opts}
     tasks = []
     for folder in naming.expanded(folders):
+        if is_emitted(Path(folder)):  # beside the bundles, where a pattern meets them
+            continue
         added = [] if "--against" in options else _original(Path(folder), known)
         tasks.append(_task("verify", folder, (folder, *added), options, bundle=Path(folder)))
+    if not tasks:
+        raise UsageError(
+            f"no bundle among {', '.join(folders)}", hint="roadworthy export … -o FOLDER makes one"
+        )
     return tasks
+
+
+def is_emitted(folder: Path) -> bool:
+    """Whether a folder holds the files of another runtime: sums, and no manifest."""
+    return (folder / SUMS).is_file() and not (folder / MANIFEST).is_file()
 
 
 def _original(bundle: Path, known: set[str]) -> list[str]:

@@ -53,7 +53,7 @@ def emission(bundle: Bundle) -> Emission:
             return given
         parts = np.split(given, np.cumsum(branches)[:-1], axis=1)
         chosen: Array = np.stack([part.argmax(axis=1) for part in parts], axis=1)
-        return chosen.reshape(-1, *port.shape[1:])  # type: ignore[arg-type]  # sizes of one row
+        return chosen.reshape(-1, *port.shape[1:])
 
     return Emission(
         files={"policy.onnx": graph.bytes()}, model="policy.onnx", feeds=feeds, action=action

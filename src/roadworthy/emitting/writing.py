@@ -7,7 +7,6 @@ again at any time, has sums of its own, and names the bundle that it came from.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from roadworthy.emitting.emission import CODE, Emission
 from roadworthy.errors import BundleError, ExportError, need
 from roadworthy.runtime.load import load
 from roadworthy.runtime.telemetry import silent_onnxruntime
-from roadworthy.spec import replacing
-from roadworthy.spec.bundle import SUMS, TRACE, Bundle, sums_text
+from roadworthy.spec import sealing
+from roadworthy.spec.bundle import SUMS, TRACE, Bundle
 from roadworthy.spec.trace import Trace
 
 # Recorded steps that both are given, from the first on.
@@ -78,20 +77,15 @@ def _refuse_other_actions(bundle: Bundle, emission: Emission, layout: str) -> No
 
 
 def _write(place: Path, emission: Emission, layout: str) -> None:
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in emission.files.items()}
-    if place.exists():
-        known = {*digests, SUMS}
-        found = {p.relative_to(place).as_posix() for p in place.rglob("*") if p.is_file()}
-        if not place.is_dir() or found - known:
-            raise BundleError(
-                f"{place} holds something else, which would be lost",
-                hint=f"choose another folder: roadworthy emit … {layout} -o FOLDER",
-            )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with replacing.partial_folder(place) as partial:
+    known = {*emission.files, SUMS}
+    found = {p.relative_to(place).as_posix() for p in place.rglob("*") if not p.is_dir()}
+    here = Path.cwd()
+    if place.is_file() or found - known or place.resolve() in (here, *here.parents):
+        raise BundleError(
+            f"{place} holds something else, which would be lost",
+            hint=f"choose another folder: roadworthy emit … {layout} -o FOLDER",
+        )
+    with sealing.new_folder(place) as partial:
         for name, data in emission.files.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             (partial / name).write_bytes(data)
-        (partial / SUMS).write_text(sums_text(digests), encoding="ascii")
-        partial.chmod(0o755)
-        replacing.replace(place, partial)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +37,12 @@ _POSITIVE = {
 }
 # YAML 1.1 takes 1e-3 for text: it wants a point before the exponent.
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_MOST_BYTES = MEBI
+_MOST_BYTES, _MOST_NAMES = MEBI, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotMetadata:
-    """What a file about a robot says: the robot, and the seconds between two decisions."""
+    """What a file about a robot says: the robot, and the seconds between two steps."""
 
     robot: Robot
     period_s: float | None = None
@@ -73,9 +74,10 @@ def _loaded(path: Path) -> Mapping[str, Any]:
         """Plain data only, and no key twice: of two gains YAML silently takes the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            keys = [str(key.value) for key, _ in node.value]
+            often = Counter(keys)
             for (place, _), key in zip(node.value, keys, strict=True):
-                if keys.count(key) > 1:
+                if often[key] > 1:
                     raise _problem(path, place.start_mark, f"the key {key!r} stands there twice")
             made: dict[Any, Any] = super().construct_mapping(node, deep)
             return made
@@ -146,6 +148,9 @@ class _Reader:
             return ()
         if isinstance(value, str) or not isinstance(value, Sequence):
             self.complain(where, f"expected a list of names, got {_said(value)}")
+            return ()
+        if len(value) > _MOST_NAMES:
+            self.complain(where, f"{len(value)} names, at most {_MOST_NAMES} are read")
             return ()
         for each in value:
             if not (isinstance(each, str) and each) and not (gaps and each is None):
@@ -254,6 +259,9 @@ class _Reader:
             hint = "observations: [{name: joint_pos, size: 12}]"
             self.complain("observations", f"expected a list of terms, got {_said(value)}", hint)
             return ()
+        if len(value) > _MOST_NAMES:
+            self.complain("observations", f"{len(value)} terms, at most {_MOST_NAMES} are read")
+            return ()
         terms = tuple(self._term(each, f"observations[{at}]") for at, each in enumerate(value))
         self._names([term.name for term in terms], "observations")
         return terms
@@ -300,10 +308,12 @@ class _Reader:
             return ()
         if not isinstance(value, Mapping):
             return tuple((name, ()) for name in self._names(value, "commands"))
+        self._names(list(value), "commands")
         found = []
         for name, axes in value.items():
             where = f"commands.{name}"
             said = self._mapping(axes or {}, where, "{lin_vel_x: [-1, 1]}")
+            self._names(list(said), where)
             ranges = ((axis, self._range(each, f"{where}.{axis}")) for axis, each in said.items())
             found.append((name, tuple((axis, each) for axis, each in ranges if each)))
         return tuple(found)
@@ -328,4 +338,8 @@ _NO_ZERO = "leave it out, or give the number that training used"
 
 
 def _said(value: Any) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {value!r}"[:60]
+    if value is None:
+        return "nothing"
+    kind = type(value).__name__
+    # Not what is in a list: a few lines of YAML can mean gigabytes.
+    return f"{kind} {value!r}"[:60] if isinstance(value, (str, int, float)) else f"a {kind}"
