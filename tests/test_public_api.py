@@ -20,7 +20,8 @@ NAMES = [
     "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
     "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "RoadworthyWarning",
     "ScaleOffset",
-    "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",
+    "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "emit",
+    "export",
     "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
 ]  # fmt: skip
 _EXPORT_SIDE = (

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from roadworthy.diagnosing import Diagnosis as Diagnosis
     from roadworthy.diagnosing import diagnose as diagnose
     from roadworthy.door import to_source as to_source
+    from roadworthy.emitting.writing import emit as emit
     from roadworthy.environment.discovery import discover as discover
     from roadworthy.envs.closed_loop import ClosedLoop as ClosedLoop
     from roadworthy.envs.play import Episodes as Episodes
@@ -101,6 +102,7 @@ _HOMES = {
     "UsageError": "roadworthy.errors",
     "diagnose": "roadworthy.diagnosing",
     "discover": "roadworthy.environment.discovery",
+    "emit": "roadworthy.emitting.writing",
     "export": "roadworthy.exporting",
     "export_environment": "roadworthy.exporting",
     "export_policy_as_onnx": "roadworthy.compat.isaaclab",

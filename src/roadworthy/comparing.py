@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -57,7 +58,7 @@ def _original(bundle: Bundle, source: Described) -> Original:
     signature = bundle.signature
     if isinstance(source, EnvironmentSource):
         captured = capture_environment(source)
-        if captured.program.signature != signature:
+        if _ports_alone(captured.program.signature) != _ports_alone(signature):
             apart = _ports_apart(captured.program.signature, signature)
             raise UsageError(
                 f"the environment has other ports than the bundle: {apart}",
@@ -74,6 +75,11 @@ def _original(bundle: Bundle, source: Described) -> Original:
     if wrong:
         raise CertificateFailed(findings=wrong)
     return original_of(source)
+
+
+def _ports_alone(signature: Signature) -> Signature:
+    """The signature without what an export adds to the ports, such as `metadata=`."""
+    return replace(signature, robot=None, frame_skip=None, period_s=None)
 
 
 def _ports_apart(captured: Signature, signature: Signature) -> str:

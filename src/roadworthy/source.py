@@ -93,6 +93,7 @@ class Source:
     action      steps applied to the first output, in order
     about       port name → description, unit, element names, limits
     period_s    seconds between two steps
+    frame_skip  for how many frames of its environment one action holds, where that is known
     dynamic     port name → {axis: name} for sizes that vary besides the batch
     batch       None: any number of rows; a number: that one only
     meaning     what the first output means to an environment, where `action` does not say it
@@ -110,6 +111,7 @@ class Source:
     action: ActionStep | Sequence[ActionStep] = field(default=(), kw_only=True)
     about: Mapping[str, About] = field(default_factory=dict, kw_only=True)
     period_s: float | None = field(default=None, kw_only=True)
+    frame_skip: int | None = field(default=None, kw_only=True)
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict, kw_only=True)
     batch: int | None = field(default=None, kw_only=True)
     meaning: Action | None = field(default=None, kw_only=True)

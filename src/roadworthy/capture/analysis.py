@@ -218,6 +218,7 @@ class ModuleAnalysis:
             ),
             action=(self._action() if self.source.steps else None) or self.source.meaning,
             period_s=self.source.period_s,
+            frame_skip=self.source.frame_skip,
         )
 
     def _input_port(self, name: str, tensor: torch.Tensor) -> Port:

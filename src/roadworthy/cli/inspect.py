@@ -16,6 +16,7 @@ from roadworthy.cli.console import (
     certificate_table,
     out,
     print_json,
+    robot_table,
     signature_table,
     size_text,
     table,
@@ -114,6 +115,8 @@ def inspect(
         return
     console = out()
     console.print(signature_table(signature), "")
+    if signature.robot:
+        console.print(robot_table(signature.robot), "")
     if certificate:
         console.print(certificate_table(certificate), "")
     listed = table("file", ">size", "sha256", title="Files")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import target_help
+from roadworthy.cli import many, target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
 from roadworthy.cli.describing import Exploration, Settings, framework_keywords
 from roadworthy.cli.objects import refuse_missing, resolve, thing
 from roadworthy.cli.play import environment
+from roadworthy.spec.certificate import Certificate
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    context: typer.Context,
+    folders: Annotated[list[str], typer.Argument(help="A bundle folder, or several.")],
     against: Annotated[
         str | None, typer.Option(help="The live module: file.py:name. Needs PyTorch.")
     ] = None,
@@ -37,6 +40,9 @@ def verify(
         str, typer.Option(help="Where to run it: cpu, cuda, cuda:1, tensorrt.")
     ] = "cpu",
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
+    jobs: many.Jobs = None,
+    ray: many.Ray = None,
+    again: many.Again = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Test a bundle and print its certificate; exit 1 when it fails.
@@ -49,8 +55,16 @@ def verify(
 
     roadworthy verify cartpole --against my_policy.py:actor --env CartPole-v1 --episodes 50
 
+    roadworthy verify out/* --env CartPole-v1 --episodes 1000 --jobs 2
+
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
+    if many.is_wanted(folders, jobs, ray):
+        return many.run_all(
+            many.verify_tasks(context, folders), jobs, ray, again=again, as_json=as_json,
+            columns=("certificate", ">steps", ">worst"), row=_summary,
+        )  # fmt: skip
+    folder = Path(folders[0])
     refuse_missing(folder)
     from roadworthy.verifying import verify as verify_bundle  # it takes its time
 
@@ -82,6 +96,16 @@ def verify(
             out().print(told, style="dim")
     if not certificate.passed:
         raise typer.Exit(1)
+    return None
+
+
+def _summary(result: Mapping[str, Any]) -> tuple[str, ...]:
+    certificate = Certificate.from_json(result)
+    failed = [check.name for check in certificate.checks if not check.passed]
+    steps = sum(check.steps for check in certificate.checks)
+    worst = max((d.absolute for c in certificate.checks for d in c.differences), default=0.0)
+    verdict = "passed" if certificate.passed else f"FAILED: {', '.join(failed)}"
+    return verdict, str(steps), f"{worst:.1e}" if worst else "0"
 
 
 def _env(name: str | None, live: Any) -> Any:

@@ -34,6 +34,14 @@ def new_bundle(folder: Path) -> Iterator[Path]:
     """
     with _written(folder):
         refuse_foreign(folder)
+    with new_folder(folder) as partial:
+        yield partial
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """The same for any folder with sums, whose place is known to be free."""
+    with _written(folder):
         # A link such as `current` goes on pointing to the folder that is replaced.
         folder = folder.resolve()
         folder.parent.mkdir(parents=True, exist_ok=True)
