@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "environment": {*CAPTURING, *ASKING},
     "adapters": {*CAPTURING, "originals", "environment"},
     "doctor": {*CAPTURING, "originals"},
+    "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
@@ -47,11 +48,11 @@ MAY_IMPORT = {
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
     "demo": set(),
-    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo"},
+    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo", "reporting"},
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying"}
+RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying", "reporting"}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.

@@ -15,7 +15,18 @@ import typer
 
 import roadworthy
 from roadworthy.border import unforeseen
-from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, verify
+from roadworthy.cli import (
+    bench,
+    compare,
+    demo,
+    doctor,
+    explain,
+    export,
+    inspect,
+    play,
+    report,
+    verify,
+)
 from roadworthy.cli.console import print_findings
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
 
@@ -65,6 +76,8 @@ _VERBS: dict[str, Callable[..., None]] = {
     "run": play.run,
     "inspect": inspect.inspect,
     "bench": bench.bench,
+    "report": report.report,
+    "compare": compare.compare,
     "doctor": doctor.doctor,
     "explain": explain.explain,
     "demo": demo.demo,

@@ -8,7 +8,7 @@ observations are moved by a unit in the last place.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -74,6 +74,10 @@ class Returns:
             key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in asdict(self).items()
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Returns:
+        return cls(**{k: float(v) if isinstance(v, str) else v for k, v in data.items()})
 
 
 def compare_returns(
