@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "adapters": {*CAPTURING, "originals", "environment"},
     "doctor": {*CAPTURING, "originals"},
     "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
+    "playground": {*BASE, "spec", "reporting"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
@@ -48,11 +49,22 @@ MAY_IMPORT = {
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
     "demo": set(),
-    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo", "reporting"},
+    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo",
+            "reporting", "playground"},
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying", "reporting"}
+RUNNING = {
+    *BASE,
+    "targets",
+    "spec",
+    "runtime",
+    "envs",
+    "verification",
+    "verifying",
+    "reporting",
+    "playground",
+}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.

@@ -22,7 +22,8 @@ NAMES = [
     "ScaleOffset",
     "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "compare", "diagnose", "discover",
     "export",
-    "export_environment", "export_policy_as_onnx", "load", "play", "report", "to_source", "verify",
+    "export_environment", "export_policy_as_onnx", "load", "play", "report", "to_source",
+    "verify", "web",
 ]  # fmt: skip
 _EXPORT_SIDE = (
     "Argument", "Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover",

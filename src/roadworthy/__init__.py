@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from roadworthy.exporting import ExportOptions as ExportOptions
     from roadworthy.exporting import export as export
     from roadworthy.exporting import export_environment as export_environment
+    from roadworthy.playground.site import web as web
     from roadworthy.reporting.compare import PolicyComparison as PolicyComparison
     from roadworthy.reporting.compare import compare as compare
     from roadworthy.reporting.report import report as report
@@ -114,6 +115,7 @@ _HOMES = {
     "report": "roadworthy.reporting.report",
     "to_source": "roadworthy.door",
     "verify": "roadworthy.verifying",
+    "web": "roadworthy.playground.site",
 }
 # These live on the far side of PyTorch; without it, say what to install.
 _EXPORT_SIDE = (

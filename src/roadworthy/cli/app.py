@@ -26,6 +26,7 @@ from roadworthy.cli import (
     play,
     report,
     verify,
+    web,
 )
 from roadworthy.cli.console import print_findings
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
@@ -78,6 +79,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "bench": bench.bench,
     "report": report.report,
     "compare": compare.compare,
+    "web": web.web,
     "doctor": doctor.doctor,
     "explain": explain.explain,
     "demo": demo.demo,

@@ -77,7 +77,11 @@ class Returns:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Returns:
-        return cls(**{k: float(v) if isinstance(v, str) else v for k, v in data.items()})
+        # What is not finite was written as a word.
+        read: dict[str, Any] = {
+            key: float(value) if isinstance(value, str) else value for key, value in data.items()
+        }
+        return cls(**read)
 
 
 def compare_returns(

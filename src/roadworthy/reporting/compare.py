@@ -171,12 +171,11 @@ def _drives(
     """The episodes of both, or nothing without an environment."""
     if env is None:
         return []
-    return [
-        driven(
-            policy, env, episodes, seed=seed, say=lambda stage, name=name: say(f"{name}: {stage}")
-        )  # type: ignore[misc]
-        for policy, name in zip(policies, names, strict=True)
-    ]
+    found = []
+    for policy, name in zip(policies, names, strict=True):
+        say(f"playing {name}")
+        found.append(driven(policy, env, episodes, seed=seed))
+    return found
 
 
 def _names(bundles: tuple[Bundle, Bundle]) -> tuple[str, str]:

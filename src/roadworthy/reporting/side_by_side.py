@@ -114,9 +114,7 @@ class Drive:
     returns: tuple[float, ...]
 
 
-def driven(
-    policy: Policy, env: Env, episodes: int, *, seed: int, say: Callable[[str], None]
-) -> Drive:
+def driven(policy: Policy, env: Env, episodes: int, *, seed: int) -> Drive:
     """Episodes of one row, one after the other; noise is drawn from the seed of the episode."""
     signature = policy.signature
     envs = env_batch([ClosedLoop(env).make()], signature)
@@ -125,7 +123,6 @@ def driven(
     returns: list[float] = []
     try:
         for episode in range(episodes):
-            say(f"episode {episode + 1} of {episodes}")
             noise = NoiseSource(signature, seed + episode)
             total = 0.0
             for turn in turns(
