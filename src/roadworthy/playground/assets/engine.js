@@ -33,7 +33,7 @@ Roadworthy.engines.onnx = (() => {
 
   // Newer browsers have an array for halves, and the runtime insists on it there.
   function halves(data) {
-    return typeof Float16Array === "undefined" ? data : new Float16Array(data.buffer.slice(0));
+    return typeof Float16Array === "undefined" ? data : new Float16Array(data.slice().buffer);
   }
 
   async function run(feeds, wanted) {

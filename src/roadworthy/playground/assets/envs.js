@@ -63,7 +63,9 @@ Roadworthy.envs = (() => {
       const torque = clip(action, -2, 2);
       const off = ((((angle + Math.PI) % (2 * Math.PI)) + 2 * Math.PI) % (2 * Math.PI)) - Math.PI;
       const reward = -(off * off + 0.1 * turning * turning + 0.001 * torque * torque);
-      turning = clip(turning + (15 * Math.sin(angle) + 3 * (torque + 3 * push)) * 0.05, -8, 8);
+      // Gymnasium's action is a float32, and so is three times it.
+      const turn = 15 * Math.sin(angle) + Math.fround(3 * torque) + 9 * push;
+      turning = clip(turning + turn * 0.05, -8, 8);
       this.state = [angle + turning * 0.05, turning];
       return { reward, ended: false };
     }
