@@ -40,6 +40,8 @@ MAY_IMPORT = {
     "environment": {*CAPTURING, *ASKING},
     "adapters": {*CAPTURING, "originals", "envs", "environment"},
     "doctor": {*CAPTURING, "originals"},
+    "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
+    "playground": {*BASE, "spec", "reporting"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
@@ -51,12 +53,22 @@ MAY_IMPORT = {
     "demo": set(),
     "cli": {
         *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
-        "demo",
+        "demo", "reporting", "playground",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying"}
+RUNNING = {
+    *BASE,
+    "targets",
+    "spec",
+    "runtime",
+    "envs",
+    "verification",
+    "verifying",
+    "reporting",
+    "playground",
+}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.
