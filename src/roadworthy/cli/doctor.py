@@ -54,9 +54,8 @@ def doctor(
 
     Next: roadworthy explain CODE.
     """
-    refuse_unreadable(
-        inputs, memory, settings, constants
-    )  # before PyTorch is imported, which takes seconds
+    # Before PyTorch is imported, which takes seconds.
+    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
     refuse_unreachable(source)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")

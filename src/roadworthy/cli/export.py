@@ -36,8 +36,8 @@ from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
-from roadworthy.spec.sealing import refuse_foreign
-from roadworthy.targets import DEFAULT
+from roadworthy.spec.sealing import refuse_foreign, refuse_unwritable
+from roadworthy.targets import DEFAULT, refuse_other_versions
 
 
 def export(
@@ -58,7 +58,7 @@ def export(
     ] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the recorded and compared steps.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the recorded and compared steps.")] = 0,
     allow_uncertified: Annotated[
         bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
     ] = False,
@@ -82,10 +82,12 @@ def export(
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, settings, constants)
+    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
     for target in targets or ():
         targets_table.get(target)
+    refuse_other_versions(opset, ir_version)
     refuse_unreachable(source)
+    refuse_unwritable(folder)
     refuse_foreign(folder)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")

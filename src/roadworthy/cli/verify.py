@@ -9,9 +9,15 @@ import typer
 
 from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
-from roadworthy.cli.describing import Exploration, Settings, framework_keywords
-from roadworthy.cli.objects import refuse_missing, resolve, thing
+from roadworthy.cli.describing import (
+    Exploration,
+    Settings,
+    framework_keywords,
+    refuse_unreadable,
+)
+from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
 from roadworthy.cli.play import environment
+from roadworthy.spec.bundle import Bundle
 
 
 def verify(
@@ -36,7 +42,7 @@ def verify(
     device: Annotated[
         str, typer.Option(help="Where to run it: cpu, cuda, cuda:1, tensorrt.")
     ] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the fresh steps and episodes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Test a bundle and print its certificate; exit 1 when it fails.
@@ -51,8 +57,18 @@ def verify(
 
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
+    # Before the live policy is loaded, and PyTorch with it, which takes seconds.
     refuse_missing(folder)
+    refuse_unreadable(exploration=exploration, settings=settings)
+    if against is not None:
+        refuse_unreachable(against)
+    if env is not None and ".py:" in env:
+        refuse_unreachable(env, file=False)
+    from roadworthy.verifying import refuse_lonely
     from roadworthy.verifying import verify as verify_bundle  # it takes its time
+
+    Bundle.open(folder)
+    refuse_lonely(against, env, episodes=episodes, margin=margin)
 
     with working(silent=as_json) as progress:
         live = thing(against) if against else None
