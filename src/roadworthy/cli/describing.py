@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roadworthy.adapters import EXPLORATIONS
+from roadworthy.capture.versions import refuse_untested
 from roadworthy.cli.objects import refuse_unreachable, resolve
-from roadworthy.errors import UsageError, did_you_mean
+from roadworthy.errors import UsageError, did_you_mean, need
 from roadworthy.spec.port import DTYPES
 
 if TYPE_CHECKING:
@@ -131,6 +134,14 @@ def refuse_unreadable(
             _, value = pair(each, option, such_as)
             if ".py:" in value:
                 refuse_unreachable(value)
+
+
+def need_export() -> None:
+    """An error unless all that an export needs is installed, in versions that were tested."""
+    with suppress(PackageNotFoundError):  # said below
+        refuse_untested()  # by the labels of the packages: nothing is imported
+    for module in ("torch", "onnx", "onnxscript"):
+        need(module, extra="export")
 
 
 def example(text: str) -> tuple[str, torch.Tensor]:

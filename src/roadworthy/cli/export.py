@@ -30,10 +30,11 @@ from roadworthy.cli.describing import (
     Outputs,
     Settings,
     keywords,
+    need_export,
     refuse_unreadable,
 )
 from roadworthy.cli.objects import refuse_unreachable, thing
-from roadworthy.errors import Finding, UsageError, need
+from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.sealing import refuse_foreign, refuse_unwritable
@@ -89,8 +90,7 @@ def export(
     refuse_unreachable(source)
     refuse_unwritable(folder)
     refuse_foreign(folder)
-    for module in ("torch", "onnx", "onnxscript"):
-        need(module, extra="export")
+    need_export()
     from roadworthy.exporting import ExportOptions, ExportPlan
     from roadworthy.exporting import export as export_policy
 
