@@ -32,6 +32,8 @@ COMMON = (
     "example", "memory", "normalizer", "outputs", "action", "about", "dynamic", "batch", "period_s",
     "ignore",
 )  # fmt: skip
+# What a policy that draws its actions may do instead: --exploration, where it is asked for.
+EXPLORATIONS = ("deterministic", "mode", "mean", "random")
 ENTRY_POINTS = "roadworthy.adapters"
 
 

@@ -24,16 +24,15 @@ from roadworthy.backends.refusals import (
 from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
-from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
+from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.spec.bundle import POLICY, SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port
 from roadworthy.spec.signature import Signature
+from roadworthy.targets import refuse_other_versions
 
-OPSETS = range(18, 24)
-IR_VERSIONS = range(8, 12)
 # protobuf refuses messages of 2 GiB; weights beyond that would need a second file.
 MOST_BYTES = 2**31 - 1
 
@@ -46,14 +45,7 @@ class OnnxBackend:
     filename: str = POLICY
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("opset", self.settings.opset, OPSETS),
-            ("ir_version", self.settings.ir_version, IR_VERSIONS),
-        ):
-            if value not in known:
-                raise UsageError(
-                    f"{name} {value} is not supported", hint=f"choose {known[0]} to {known[-1]}"
-                )
+        refuse_other_versions(self.settings.opset, self.settings.ir_version)
 
     @classmethod
     def configured(cls, settings: Settings) -> OnnxBackend:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadworthy.cli.objects import resolve
-from roadworthy.errors import UsageError
+from roadworthy.adapters import EXPLORATIONS
+from roadworthy.capture.versions import refuse_untested
+from roadworthy.cli.objects import refuse_unreachable, resolve
+from roadworthy.errors import UsageError, did_you_mean, need
 from roadworthy.spec.port import DTYPES
 
 if TYPE_CHECKING:
@@ -102,17 +106,42 @@ def _value(text: str) -> Any:
 
 
 def refuse_unreadable(
-    inputs: Inputs, memory: Memories, settings: Settings, constants: Constants
+    inputs: Inputs = None,
+    memory: Memories = None,
+    exploration: Exploration = None,
+    env: FrameworkEnv = None,
+    settings: Settings = None,
+    constants: Constants = None,
 ) -> None:
     """An error for an option that cannot be read: in time, before PyTorch is imported."""
     for each in inputs or ():
         _shape(each)
     for each in memory or ():
         pair(each, "--memory", "h=hidden")
-    for each in settings or ():
-        pair(each, "--set", "frame_stack=4")
-    for each in constants or ():
-        pair(each, "--constant", "deterministic=True")
+    if exploration is not None and exploration.lower() not in EXPLORATIONS:
+        raise UsageError(
+            f"--exploration {exploration!r} is not known",
+            code="RW141",
+            hint=did_you_mean(exploration, EXPLORATIONS),
+        )
+    if env is not None:
+        refuse_unreachable(env, file=False)
+    for said, option, such_as in (
+        (settings, "--set", "frame_stack=4"),
+        (constants, "--constant", "deterministic=True"),
+    ):
+        for each in said or ():
+            _, value = pair(each, option, such_as)
+            if ".py:" in value:
+                refuse_unreachable(value)
+
+
+def need_export() -> None:
+    """An error unless all that an export needs is installed, in versions that were tested."""
+    with suppress(PackageNotFoundError):  # said below
+        refuse_untested()  # by the labels of the packages: nothing is imported
+    for module in ("torch", "onnx", "onnxscript"):
+        need(module, extra="export")
 
 
 def example(text: str) -> tuple[str, torch.Tensor]:

@@ -30,16 +30,17 @@ from roadworthy.cli.describing import (
     Outputs,
     Settings,
     keywords,
+    need_export,
     refuse_unreadable,
 )
 from roadworthy.cli.emit import EMITTED, emit_all, refuse_unknown_layouts
 from roadworthy.cli.objects import refuse_unreachable, thing
-from roadworthy.errors import Finding, UsageError, need
+from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.robot_reading import read_metadata
-from roadworthy.spec.sealing import refuse_foreign
-from roadworthy.targets import DEFAULT
+from roadworthy.spec.sealing import refuse_foreign, refuse_unwritable
+from roadworthy.targets import DEFAULT, refuse_other_versions
 
 
 def export(
@@ -71,7 +72,7 @@ def export(
     emit: Annotated[list[str] | None, typer.Option("--emit", help=EMITTED)] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the recorded and compared steps.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the recorded and compared steps.")] = 0,
     allow_uncertified: Annotated[
         bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
     ] = False,
@@ -101,9 +102,10 @@ def export(
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, settings, constants)
+    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
     for target in targets or ():
         targets_table.get(target)
+    refuse_other_versions(opset, ir_version)
     refuse_unknown_layouts(emit)
     if metadata is not None:
         read_metadata(metadata)
@@ -111,9 +113,9 @@ def export(
         return _export_all(context, sources, folder, jobs, ray, again=again, as_json=as_json)
     (source,) = sources
     refuse_unreachable(source)
+    refuse_unwritable(folder)
     refuse_foreign(folder)
-    for module in ("torch", "onnx", "onnxscript"):
-        need(module, extra="export")
+    need_export()
     from roadworthy.exporting import ExportOptions, ExportPlan
     from roadworthy.exporting import export as export_policy
 

@@ -22,8 +22,8 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.graph import graph_lines
-from roadworthy.cli.objects import refuse_missing, resolve
-from roadworthy.cli.values import node_values, values_table
+from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
+from roadworthy.cli.values import node_values, refuse_lone_file, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import onnx_signature
@@ -43,7 +43,7 @@ def inspect(
     against: Annotated[
         str | None, typer.Option(help="With --values: PyTorch's values beside, from file.py:name.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="With --values: seed of the inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="With --values: seed of the inputs.")] = 0,
     operators_only: Annotated[
         bool, typer.Option("--operators", help="The opset that each operator needs, and dtypes.")
     ] = False,
@@ -63,6 +63,9 @@ def inspect(
     """
     refuse_missing(path)
     if values:
+        refuse_lone_file(path)
+        if against is not None:
+            refuse_unreachable(against)
         rows = node_values(path, resolve(against) if against else None, seed)
         if as_json:
             print_json({"values": rows})

@@ -10,9 +10,15 @@ import typer
 
 from roadworthy.cli import many, target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
-from roadworthy.cli.describing import Exploration, Settings, framework_keywords
-from roadworthy.cli.objects import refuse_missing, resolve, thing
+from roadworthy.cli.describing import (
+    Exploration,
+    Settings,
+    framework_keywords,
+    refuse_unreadable,
+)
+from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
 from roadworthy.cli.play import environment
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
 
 
@@ -39,7 +45,7 @@ def verify(
     device: Annotated[
         str, typer.Option(help="Where to run it: cpu, cuda, cuda:1, tensorrt.")
     ] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the fresh steps and episodes.")] = 0,
     jobs: many.Jobs = None,
     ray: many.Ray = None,
     again: many.Again = False,
@@ -65,8 +71,18 @@ def verify(
             columns=("certificate", ">steps", ">worst"), row=_summary,
         )  # fmt: skip
     folder = Path(folders[0])
+    # Before the live policy is loaded, and PyTorch with it, which takes seconds.
     refuse_missing(folder)
+    refuse_unreadable(exploration=exploration, settings=settings)
+    if against is not None:
+        refuse_unreachable(against)
+    if env is not None and ".py:" in env:
+        refuse_unreachable(env, file=False)
+    from roadworthy.verifying import refuse_lonely
     from roadworthy.verifying import verify as verify_bundle  # it takes its time
+
+    Bundle.open(folder)
+    refuse_lonely(against, env, episodes=episodes, margin=margin)
 
     with working(silent=as_json) as progress:
         live = thing(against) if against else None
