@@ -196,8 +196,7 @@ def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | Non
 def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -> Signature:
     with preserved(*source.roots.values()), torch.inference_mode():
         outputs, _ = results(source, source.step, torch.Tensor.clone)
-    names = tuple(source.env.get_observation_names())
-    about = {"obs": About(elements=names)} if len(names) == outputs["obs"].shape[-1] else {}
+    about = _observation_names(source)
 
     def port(name: str, value: torch.Tensor) -> Port:
         shape = source.shape(value, symbolic=symbolic)
@@ -221,6 +220,18 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
         decimation=source.env.decimation,
         clock=CLOCK,
     )
+
+
+def _observation_names(source: EnvironmentSource) -> dict[str, About]:
+    """The names of the observations' elements, by port, where there is one for each."""
+    names = tuple(source.env.get_observation_names())
+    widths = {port: each.shape[-1] for port, each in source.empty_observations().items()}
+    if len(names) != sum(widths.values()):
+        return {}
+    found: dict[str, About] = {}
+    for port, width in widths.items():
+        found[port], names = About(elements=names[:width]), names[width:]
+    return found
 
 
 def _observed(source: EnvironmentSource) -> dict[str, Array]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import torch
 
+from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.actor import ExportableActor
 from roadworthy.environment.components import GetTensor, Input, Memory, Output, is_number
-from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.exportable import ExportableEnvironment, Observations
 from roadworthy.environment.numbers import Number, located
 from roadworthy.errors import UsageError
 from roadworthy.spec.port import BATCH
@@ -28,6 +29,7 @@ class EnvironmentSource:
     actor: torch.nn.Module
     handed_over: Mapping[str, GetTensor] = field(default_factory=dict)
     _numbers: dict[str, Number] = field(default_factory=dict)
+    _empty: Tensors = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, GetTensor]:
@@ -78,7 +80,7 @@ class EnvironmentSource:
         """Where attribute paths begin."""
         return {"env": self.env, "actor": self.actor}
 
-    def step(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self) -> tuple[torch.Tensor, Tensors]:
         """Observe, act, process, apply on the live objects: actions and observations."""
         self.env.context_manager().write_connections()
         for update in self.env.command_updates:
@@ -87,13 +89,26 @@ class EnvironmentSource:
         actions: torch.Tensor = self.actor(observations)
         self.env.process_actions(actions)
         self.env.apply_actions()
-        return actions, observations
+        return actions, observed_ports(observations)
 
-    def substep(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def substep(self) -> tuple[torch.Tensor, Tensors]:
         """Apply alone; there are no new actions and observations, and zeros stand for them."""
         self.env.context_manager().write_connections()
         self.env.apply_actions()
-        return self.env.empty_actions(), self.env.empty_actor_observations()
+        empty = self.empty_observations()
+        return self.env.empty_actions(), {n: torch.zeros_like(e) for n, e in empty.items()}
+
+    def empty_observations(self) -> Tensors:
+        """Zeros of the observations' shapes, by port.
+
+        Observed once, on the side: observing may push a history, and that is not for the ticks
+        between two decisions. `empty_actor_observations` observes too, in most adapters.
+        """
+        if not self._empty:
+            with preserved(*self.roots.values()), torch.no_grad():
+                seen = observed_ports(self.env.compute_observations())
+            self._empty.update({name: torch.zeros_like(each) for name, each in seen.items()})
+        return self._empty
 
     def restart(self) -> None:
         """The state in which an episode begins."""
@@ -102,7 +117,21 @@ class EnvironmentSource:
             self.actor.reset(torch.ones(self.rows, dtype=torch.bool))
 
 
-Half = Callable[[], tuple[torch.Tensor, torch.Tensor]]
+Half = Callable[[], tuple[torch.Tensor, Tensors]]
+
+
+def observed_ports(observations: Observations) -> Tensors:
+    """Observations by the name of the output that shows them: `obs`, or `obs.<group>` for groups."""
+    if isinstance(observations, torch.Tensor):
+        return {OBSERVATIONS: observations}
+    return {f"{OBSERVATIONS}.{name}": each for name, each in observations.items()}
+
+
+def copied(observations: Observations) -> Observations:
+    """The observations as they are now, whatever is written into them later."""
+    if isinstance(observations, torch.Tensor):
+        return observations.clone()
+    return {name: each.clone() for name, each in observations.items()}
 
 
 def results(
@@ -110,7 +139,8 @@ def results(
 ) -> tuple[Tensors, Tensors]:
     """What one half of a policy step gives: outputs and memory, each looked at through `seen`."""
     actions, observations = half()
-    outputs = {ACTIONS: seen(actions), OBSERVATIONS: seen(observations)}
+    outputs = {ACTIONS: seen(actions)}
+    outputs |= {name: seen(value) for name, value in observations.items()}
     outputs |= {name: seen(read()) for name, read in source.outputs.items()}
     return outputs, {name: seen(read()) for name, read in source.memory.items()}
 
