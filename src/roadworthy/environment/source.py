@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -22,19 +22,30 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnvironmentSource:
-    """The parts of an export: `handed_over` is memory that process_actions leaves for
-    apply_actions without having been registered, by attribute path."""
+    """The parts of an export.
+
+    handed_over  memory that process_actions leaves for apply_actions without having been
+                 registered, by attribute path
+    unused       the names of Inputs that no output depends on: they are left out
+    ignore       attributes that move and do not matter, by name, as the user says
+    """
 
     env: ExportableEnvironment
     actor: torch.nn.Module
     handed_over: Mapping[str, GetTensor] = field(default_factory=dict)
+    unused: frozenset[str] = frozenset()
+    ignore: tuple[str, ...] = ()
     _numbers: dict[str, Number] = field(default_factory=dict)
     _empty: Tensors = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, GetTensor]:
         found = self.env.context_manager().get_input_components()
-        return {c.input_name: self._read(c) for c in found if not isinstance(c, Memory)}
+        return {
+            c.input_name: self._read(c)
+            for c in found
+            if not isinstance(c, Memory) and c.input_name not in self.unused
+        }
 
     @property
     def outputs(self) -> dict[str, GetTensor]:
@@ -121,7 +132,7 @@ Half = Callable[[], tuple[torch.Tensor, Tensors]]
 
 
 def observed_ports(observations: Observations) -> Tensors:
-    """Observations by the name of the output that shows them: `obs`, or `obs.<group>` for groups."""
+    """Observations by the output that shows them: `obs`, or `obs.<group>` for each group."""
     if isinstance(observations, torch.Tensor):
         return {OBSERVATIONS: observations}
     return {f"{OBSERVATIONS}.{name}": each for name, each in observations.items()}
@@ -146,9 +157,16 @@ def results(
 
 
 def describe(
-    env: ExportableEnvironment, *, actor: torch.nn.Module | None = None, auto: bool = False
+    env: ExportableEnvironment,
+    *,
+    actor: torch.nn.Module | None = None,
+    auto: bool = False,
+    ignore: Sequence[str] = (),
 ) -> EnvironmentSource:
-    """The source of a whole environment; `auto` registers what was forgotten."""
+    """The source of a whole environment; `auto` registers what was forgotten.
+
+    `ignore` names attributes that move and do not matter: the file holds them as they are now.
+    """
     if actor is None:
         raise UsageError(
             "the actor is missing: an environment is exported together with it",
@@ -159,4 +177,5 @@ def describe(
         from roadworthy.environment.discovery import discover  # which looks at a source itself
 
         discover(env, actor).register()
-    return EnvironmentSource(env, actor)
+    names = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    return EnvironmentSource(env, actor, ignore=names)

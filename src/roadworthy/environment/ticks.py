@@ -13,8 +13,8 @@ import torch
 
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.environment.components import GetTensor
-from roadworthy.environment.numbers import Number
 from roadworthy.environment.exportable import Observations
+from roadworthy.environment.numbers import Number
 from roadworthy.environment.source import EnvironmentSource, Tensors, copied
 from roadworthy.errors import ExportError, Finding
 

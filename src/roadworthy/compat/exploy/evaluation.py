@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.compat.exploy.first_decision import FIRST_KEY, SHIFTED_KEY
 from roadworthy.compat.exploy.session import SessionWrapper
 from roadworthy.environment.context import ContextManager
 from roadworthy.environment.exportable import (
@@ -110,7 +111,9 @@ def _number(name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise UsageError(
-        f"{name} is missing" if value is None else f"{name}: expected a whole number, got {value!r}",
+        f"{name} is missing"
+        if value is None
+        else f"{name}: expected a whole number, got {value!r}",
         where="evaluate",
         hint="pass num_episodes=… and max_episode_steps=…, or num_steps=… alone",
     )
@@ -219,7 +222,9 @@ class _Run:
         self.session = session
         self.judge = judge
         self.closed = closed
-        text = session.metadata.custom_metadata_map.get(SIGNATURE_KEY)
+        said = session.metadata.custom_metadata_map
+        text = said.get(SIGNATURE_KEY) or said.get(SHIFTED_KEY)
+        self.first_count = int(said.get(FIRST_KEY, 0))
         if text is None:
             raise UsageError(
                 "the file has no signature: Roadworthy did not write it",
@@ -230,9 +235,11 @@ class _Run:
         self._refuse_other_ports()
 
     def _refuse_other_ports(self) -> None:
-        """A file that lacks a port of the environment was made from another registration."""
+        """A file that lacks a port of the environment was made from another registration.
+
+        But for inputs: those that nothing depends on are left out.
+        """
         lacking = [
-            *(name for name in self.source.inputs if name not in self.session.input_names),
             *(name for name in self.source.outputs if name not in self.session.output_names),
             *set(self.source.memory) - {each.name for each in self.signature.memory},
         ]
@@ -243,9 +250,7 @@ class _Run:
                 hint="the registration has changed: export the environment again",
             )
 
-    def play(
-        self, steps: int, bar: _Bar | None, *, through_resets: bool
-    ) -> Iterator[Observations]:
+    def play(self, steps: int, bar: _Bar | None, *, through_resets: bool) -> Iterator[Observations]:
         memory = self._restart(0, was_reset=False)
         for step in range(steps):
             before = len(self.judge.failures)
@@ -304,7 +309,7 @@ class _Run:
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         inputs: dict[str, Any] = {name: value.cpu().numpy() for name, value in raw.items()}
         inputs |= {each.input: memory[each.name] for each in self.signature.memory}
-        inputs[CLOCK] = np.asarray(tick, dtype=np.int32)
+        inputs[CLOCK] = np.asarray(self.first_count + tick, dtype=np.int32)
         got = dict(zip(self.session.output_names, self.session(**inputs), strict=True))
         return got, {each.name: got[each.output] for each in self.signature.memory}
 
