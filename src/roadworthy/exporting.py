@@ -80,6 +80,7 @@ class ExportPlan:
     """All that was asked for: the targets, the user's own operators, repairs, and the options.
 
     `frame_skip` and `metadata` go into the signature beside the ports.
+    `memory_defaults` is as the backends' settings say
     """
 
     targets: Sequence[str] = (target_table.DEFAULT,)
@@ -89,6 +90,7 @@ class ExportPlan:
     frame_skip: int | None = None
     metadata: RobotMetadata | None = None
     options: ExportOptions = ExportOptions()
+    memory_defaults: bool = False
 
     def __post_init__(self) -> None:
         refuse_bad_tables(self.translations, self.decompositions)
@@ -109,6 +111,7 @@ class ExportPlan:
             opset=self.options.opset,
             ir_version=self.options.ir_version,
             translations=self.translations,
+            memory_defaults=self.memory_defaults,
         )
 
     def completed(self, program: Program) -> Program:
@@ -205,6 +208,7 @@ def export_environment(
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
+    ignore: Sequence[str] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
     metadata: Metadata | None = None,
     progress: Progress = None,
@@ -213,11 +217,12 @@ def export_environment(
     """The certified bundle of a whole environment: raw state in, commands out.
 
     One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
-    registers what was forgotten instead of refusing. `targets` are the forms that it takes:
+    registers what was forgotten instead of refusing. `ignore` names attributes that move and do
+    not matter, and is recorded in the manifest. `targets` are the forms that it takes:
     onnx, torch_export, aoti. `metadata` is that of `rw.export`.
     """
     return export(
-        env, folder, actor=actor, auto=auto, targets=targets, metadata=metadata,
+        env, folder, actor=actor, auto=auto, ignore=ignore, targets=targets, metadata=metadata,
         progress=progress, options=options,
     )  # fmt: skip
 
