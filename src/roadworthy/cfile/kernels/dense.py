@@ -133,7 +133,7 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
         if shape.lines == 1:
             return [f"{name}({start}, {ends}, {at(out)}, {listed});"]
         return [
-            f"for (line = 0; line < {shape.lines}; line++) {{",
+            f"for (int line = 0; line < {shape.lines}; line++) {{",
             f"    {name}({start} + line * {shape.line_stride}, {ends},"
             f" {at(out)} + line * {shape.rows * stride}, {listed});",
             "}",
