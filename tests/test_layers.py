@@ -30,8 +30,9 @@ MAY_IMPORT = {
     "program": {*BASE, "spec"},
     "source": {*BASE, "spec"},
     "capture": {*BASE, "spec", "program", "source"},
-    "runtime": {*BASE, "targets", "spec"},
-    "backends": {*BASE, "targets", "spec", "program", "runtime"},
+    "cfile": {*BASE, "spec"},
+    "runtime": {*BASE, "targets", "spec", "cfile"},
+    "backends": {*BASE, "targets", "spec", "program", "cfile", "runtime"},
     "originals": {*CAPTURING, "runtime"},
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
@@ -49,7 +50,7 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying"}
+RUNNING = {*BASE, "targets", "spec", "cfile", "runtime", "envs", "verification", "verifying"}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.

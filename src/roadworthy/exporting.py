@@ -15,7 +15,7 @@ import torch
 
 from roadworthy import backends
 from roadworthy import targets as target_table
-from roadworthy.backends import Backend, Settings
+from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
@@ -216,6 +216,9 @@ def write_bundle(
         trace = original.record(program.signature, seed=options.seed)
         _refuse_never_finite(trace)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
+        for backend in lowering.values():
+            if isinstance(backend, WritesTrace):
+                backend.add_trace(trace, partial)
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)

@@ -71,7 +71,7 @@ def engine_of(
 ) -> Engine:
     """The engine that runs a bundle; any number of policies may share it, one after another."""
     target = engines.chosen(engine, tuple(bundle.targets), where=str(bundle.folder))
-    files = bundle.files_of(target)
+    files = bundle.files_of(engines.files_from(target, tuple(bundle.targets), trust=trust))
     artifact = Artifact(files=files, signature=bundle.signature, where=next(iter(files)))
     return engines.opened(target, artifact, device=device, trust=trust, threads=threads)
 
