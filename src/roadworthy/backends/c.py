@@ -12,7 +12,7 @@ from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.cfile.files import Interface, interface, written
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.selftest import selftest
-from roadworthy.errors import ExportError
+from roadworthy.errors import BundleError, ExportError
 from roadworthy.program import Program
 from roadworthy.runtime import compiler
 from roadworthy.spec.bundle import POLICY
@@ -29,7 +29,10 @@ class CBackend:
 
     @classmethod
     def configured(cls, settings: Settings) -> CBackend:
-        compiler.command()
+        try:
+            compiler.command()
+        except BundleError as error:
+            raise ExportError(findings=error.findings) from error
         return cls(settings)
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
