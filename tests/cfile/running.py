@@ -29,15 +29,22 @@ def model(
     """An ONNX file of some nodes; inputs have the type and shape of examples."""
     graph = helper.make_graph(
         list(nodes), "graph",
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()],
-        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(t)), s) for n, (t, s) in outputs.items()],
+        [_declared(name, array.dtype, array.shape) for name, array in inputs.items()],
+        [_declared(name, np.dtype(kind), shape) for name, (kind, shape) in outputs.items()],
         [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()],
     )  # fmt: skip
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     return bytes(made.SerializeToString())
 
 
-def run(given: bytes, feeds: Mapping[str, np.ndarray], dims: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+def _declared(name: str, dtype: np.dtype, shape: Sequence[int]) -> onnx.ValueInfoProto:
+    kind = helper.np_dtype_to_tensor_dtype(dtype)
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def run(
+    given: bytes, feeds: Mapping[str, np.ndarray], dims: Mapping[str, int] | None = None
+) -> dict[str, np.ndarray]:
     """What the C of an ONNX file makes of its inputs."""
     graph = read(given)
     written: Code = code(graph, dims or {})
@@ -48,7 +55,9 @@ def run(given: bytes, feeds: Mapping[str, np.ndarray], dims: Mapping[str, int] |
         for declared in graph.outputs
     }
     work = np.zeros(made.policy_work_size() + 64, np.uint8)
-    held = [np.ascontiguousarray(array) for kind, array in written.constants.items() if kind in HANDED]
+    held = [
+        np.ascontiguousarray(array) for kind, array in written.constants.items() if kind in HANDED
+    ]
     ins = [np.ascontiguousarray(feeds[each.name]) for each in graph.inputs]
     arrays = [*ins, *outputs.values(), work, *held]
     places = (ctypes.c_void_p * len(arrays))(*(each.ctypes.data for each in arrays))

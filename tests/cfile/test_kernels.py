@@ -27,14 +27,18 @@ def product(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     call = dense.call(read, held, bias, result, shape)
     kind = {"float32": "float", "float64": "double", "int32": "int32_t"}[x.dtype.name]
     (line,) = call.text(lambda buffer: names[id(buffer)])
-    text = f"void test(const {kind} *x, const {kind} *w, const {kind} *b, {kind} *y)\n{{\n    {line}\n}}\n"  # fmt: skip
+    arguments = f"const {kind} *x, const {kind} *w, const {kind} *b, {kind} *y"
+    text = f"void test({arguments})\n{{\n    {line}\n}}\n"
     kernel(text).test(*map(pointer, (np.ascontiguousarray(x), held.data, bias.data, out)))
     return out.reshape(rows, -1)[:, :n]
 
 
 @pytest.mark.parametrize(
     ("rows", "k", "n"),
-    [(1, 5, 3), (1, 64, 2), (1, 70, 12), (1, 7, 20), (1, 48, 512), (1, 33, 200), (7, 12, 30), (9, 16, 130), (4, 1, 1)],
+    [
+        (1, 5, 3), (1, 64, 2), (1, 70, 12), (1, 7, 20), (1, 48, 512), (1, 33, 200), (7, 12, 30),
+        (9, 16, 130), (4, 1, 1),
+    ],
 )  # fmt: skip
 def test_product_is_numpys(rows: int, k: int, n: int) -> None:
     x, w, b = (RNG.standard_normal(size).astype(np.float32) for size in ((rows, k), (k, n), (n,)))
@@ -50,13 +54,16 @@ def test_product_of_other_types_is_numpys(dtype: str) -> None:
 
 @cache
 def rows_library() -> ctypes.CDLL:
+    results = dict.fromkeys(("sum", "square", "max", "min", "product", "running"), "float")
+    results |= {"argmax": "int64_t", "argmin": "int64_t"}
     calls = [
-        f"void t_{name}(const float *x, {out} *y, int rows, int n) {{ rw_{name}_float(x, y, rows, n); }}"
-        for name, out in [("sum", "float"), ("square", "float"), ("max", "float"), ("min", "float"),
-                          ("product", "float"), ("argmax", "int64_t"), ("argmin", "int64_t"), ("running", "float")]
-    ]  # fmt: skip
+        f"void t_{name}(const float *x, {out} *y, int rows, int n)\n"
+        f"{{ rw_{name}_float(x, y, rows, n); }}"
+        for name, out in results.items()
+    ]
     calls.append(
-        "void t_largest(const float *x, float *y, int64_t *p, int rows, int n, int k) { rw_largest_float(x, y, p, rows, n, k); }"
+        "void t_largest(const float *x, float *y, int64_t *p, int rows, int n, int k)\n"
+        "{ rw_largest_float(x, y, p, rows, n, k); }"
     )
     return kernel("\n".join(calls))
 

@@ -38,8 +38,10 @@ def test_every_function_stays_within_its_bound(c_math: ModuleType, tmp_path: Pat
 
 def test_half_floats_convert_as_numpy_does() -> None:
     text = (
-        "void to(const float *x, uint16_t *y, int n) { for (int i = 0; i < n; i++) y[i] = rw_to_half(x[i]); }\n"
-        "void from(const uint16_t *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = rw_from_half(x[i]); }\n"
+        "void to(const float *x, uint16_t *y, int n)\n"
+        "{ for (int i = 0; i < n; i++) y[i] = rw_to_half(x[i]); }\n"
+        "void from(const uint16_t *x, float *y, int n)\n"
+        "{ for (int i = 0; i < n; i++) y[i] = rw_from_half(x[i]); }\n"
     )
     made = kernel(text)
     bits = np.arange(65536, dtype=np.uint16)
@@ -48,7 +50,16 @@ def test_half_floats_convert_as_numpy_does() -> None:
     assert np.array_equal(wide, bits.view(np.float16).astype(np.float32), equal_nan=True)
     # Every float16, what lies halfway to the next, and one ulp on either side of that.
     halfway = (wide[:31743] + wide[1:31744]) / 2
-    given = np.concatenate([wide, halfway, np.nextafter(halfway, np.float32(0)), np.nextafter(halfway, np.float32(9e9)), -halfway, [1e30, -1e30, 1e-30]]).astype(np.float32)  # fmt: skip
+    given = np.concatenate(
+        [
+            wide,
+            halfway,
+            np.nextafter(halfway, np.float32(0)),
+            np.nextafter(halfway, np.float32(9e9)),
+            -halfway,
+            [1e30, -1e30, 1e-30],
+        ]
+    ).astype(np.float32)
     got = np.zeros(given.size, np.uint16)
     made["to"](pointer(given), pointer(got), given.size)
     with np.errstate(over="ignore"):

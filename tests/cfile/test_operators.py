@@ -14,7 +14,9 @@ NAN, INF = np.nan, np.inf
 F = np.float32
 
 
-def one(op: str, *inputs: np.ndarray, out: tuple = (), dtype: object = None, **attributes: object) -> np.ndarray:  # type: ignore[type-arg]
+def one(
+    op: str, *inputs: np.ndarray, out: tuple = (), dtype: object = None, **attributes: object
+) -> np.ndarray:  # type: ignore[type-arg]
     """What C makes of one operator."""
     names = [f"x{i}" for i in range(len(inputs))]
     node = helper.make_node(op, names, ["y"], **attributes)
@@ -30,7 +32,11 @@ def f(*numbers: float) -> np.ndarray:
 
 def test_clip_lets_nan_through_and_its_upper_limit_wins() -> None:
     x = f(NAN, -5, 0.5, 5, INF, -INF)
-    assert np.array_equal(one("Clip", x, f(-1)[0:1].reshape(()), f(1).reshape(())), f(NAN, -1, 0.5, 1, 1, -1), equal_nan=True)  # fmt: skip
+    assert np.array_equal(
+        one("Clip", x, f(-1)[0:1].reshape(()), f(1).reshape(())),
+        f(NAN, -1, 0.5, 1, 1, -1),
+        equal_nan=True,
+    )
     crossed = one("Clip", x, np.asarray(2, F), np.asarray(1, F))
     assert np.array_equal(crossed, f(NAN, 1, 1, 1, 1, 1), equal_nan=True)
 
@@ -41,7 +47,9 @@ def test_extremes_of_two_keep_nan_on_either_side(op: str) -> None:
     assert np.array_equal(one(op, f(NAN, 1, 2, -INF), f(1, NAN, 3, INF)), wanted, equal_nan=True)
 
 
-@pytest.mark.parametrize("op", ["Relu", "Elu", "Tanh", "Sigmoid", "Exp", "Log", "Softplus", "Erf", "Sin", "Cos", "Sqrt"])  # fmt: skip
+@pytest.mark.parametrize(
+    "op", ["Relu", "Elu", "Tanh", "Sigmoid", "Exp", "Log", "Softplus", "Erf", "Sin", "Cos", "Sqrt"]
+)
 def test_nan_goes_through_every_activation(op: str) -> None:
     got = one(op, f(NAN, INF, -INF, 0.0))
     assert np.isnan(got[0])
@@ -121,22 +129,58 @@ LAYERS = {
     "global_pool": ("GlobalAveragePool", [X], [], {}, (2, 3, 1, 1)),
     "softmax_middle": ("Softmax", [X], [], {"axis": 1}, X.shape),
     "log_softmax": ("LogSoftmax", [X], [], {}, X.shape),
-    "layer_norm": ("LayerNormalization", [X], [W[0, 0, :2].ravel(), W[1, 0, :2].ravel()], {}, X.shape),
+    "layer_norm": (
+        "LayerNormalization",
+        [X],
+        [W[0, 0, :2].ravel(), W[1, 0, :2].ravel()],
+        {},
+        X.shape,
+    ),
     "matmul_batches": ("MatMul", [X, X.transpose(0, 1, 3, 2).copy()], [], {}, X.shape),
     "matmul_broadcast": ("MatMul", [X, X[0, 0]], [], {}, X.shape),
     "einsum": ("Einsum", [X, X], [], {"equation": "bchw,bcdw->bchd"}, X.shape),
     "reduce_some": ("ReduceMean", [X], [np.array([0, 2])], {"keepdims": 0}, (3, 6)),
     "reduce_l2": ("ReduceL2", [X], [np.array([-1])], {}, (2, 3, 6, 1)),
     "cumsum": ("CumSum", [X], [np.array(2)], {"reverse": 1}, X.shape),
-    "scatter_runtime": ("ScatterElements", [X[0, 0], INDEX[:, :1], X[0, 1, :3, :1].copy()], [], {"axis": 1}, (6, 6)),
-    "scatter_nd_add": ("ScatterND", [X[0, 0], INDEX, X[0, 1, 0, :3].copy()], [], {"reduction": "add"}, (6, 6)),
+    "scatter_runtime": (
+        "ScatterElements",
+        [X[0, 0], INDEX[:, :1], X[0, 1, :3, :1].copy()],
+        [],
+        {"axis": 1},
+        (6, 6),
+    ),
+    "scatter_nd_add": (
+        "ScatterND",
+        [X[0, 0], INDEX, X[0, 1, 0, :3].copy()],
+        [],
+        {"reduction": "add"},
+        (6, 6),
+    ),
     "gather_nd": ("GatherND", [X[0], INDEX[:, :1] % 3], [], {}, (3, 6, 6)),
     "gather_elements": ("GatherElements", [X[0, 0], INDEX], [], {"axis": 0}, (3, 2)),
     "one_hot": ("OneHot", [INDEX], [np.array(4), np.array([-1, 5], F)], {}, (3, 2, 4)),
-    "pad_reflect": ("Pad", [X], [np.array([0, 0, 1, 2, 0, 0, 2, 1])], {"mode": "reflect"}, (2, 3, 9, 9)),
-    "slice_backwards": ("Slice", [X], [np.array([5, -1]), np.array([-99, 0]), np.array([3, 2]), np.array([-2, -1])], {}, (2, 3, 5, 3)),
-    "instance_norm": ("InstanceNormalization", [X], [W[:3, 0, 0, 0].copy(), W[:3, 0, 0, 1].copy()], {}, X.shape),
-}  # fmt: skip
+    "pad_reflect": (
+        "Pad",
+        [X],
+        [np.array([0, 0, 1, 2, 0, 0, 2, 1])],
+        {"mode": "reflect"},
+        (2, 3, 9, 9),
+    ),
+    "slice_backwards": (
+        "Slice",
+        [X],
+        [np.array([5, -1]), np.array([-99, 0]), np.array([3, 2]), np.array([-2, -1])],
+        {},
+        (2, 3, 5, 3),
+    ),
+    "instance_norm": (
+        "InstanceNormalization",
+        [X],
+        [W[:3, 0, 0, 0].copy(), W[:3, 0, 0, 1].copy()],
+        {},
+        X.shape,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -155,7 +199,9 @@ def test_branch_is_chosen_when_the_policy_runs() -> None:
     bodies = {}
     for name, op in (("then_branch", "Exp"), ("else_branch", "Neg")):
         out = helper.make_tensor_value_info(f"{op}_y", 1, [3])
-        bodies[name] = helper.make_graph([helper.make_node(op, ["doubled"], [f"{op}_y"])], op, [], [out])
+        bodies[name] = helper.make_graph(
+            [helper.make_node(op, ["doubled"], [f"{op}_y"])], op, [], [out]
+        )
     nodes = [
         helper.make_node("Add", ["x", "x"], ["doubled"]),
         helper.make_node("If", ["flag"], ["y"], **bodies),

@@ -97,7 +97,11 @@ def test_reproducible_bits_depend_on_no_compiler_and_no_vector_width(
 ) -> None:
     folder = write(export_once(name).bundle, tmp_path / "c")
     (folder / "bits.c").write_text(BITS)
-    ways = [("gcc", "-O3", "-march=native"), ("gcc", "-O0"), ("gcc", "-O2", "-DPOLICY_SCALAR", "-mfma")]  # fmt: skip
+    ways = [
+        ("gcc", "-O3", "-march=native"),
+        ("gcc", "-O0"),
+        ("gcc", "-O2", "-DPOLICY_SCALAR", "-mfma"),
+    ]
     if shutil.which("clang"):
         ways.append(("clang", "-O3", "-march=native"))
     seen = {
@@ -139,18 +143,35 @@ def test_steps_allocate_nothing(export_once: ExportOnce, tmp_path: Path) -> None
 
 def test_header_is_cplusplus_too(export_once: ExportOnce, tmp_path: Path) -> None:
     folder = write(export_once("odd_names").bundle, tmp_path / "c")
-    (folder / "main.cpp").write_text('#include "policy.h"\nint main() { policy_state s; policy_init(&s); return s.tick; }\n')  # fmt: skip
+    (folder / "main.cpp").write_text(
+        '#include "policy.h"\nint main() { policy_state s; policy_init(&s); return s.tick; }\n'
+    )
     subprocess.run(["gcc", "-c", "policy.c", "-o", "policy.o"], cwd=folder, check=True)
-    words = ["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "main.cpp", "policy.o", "-o", "main"]
+    words = [
+        "g++",
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "main.cpp",
+        "policy.o",
+        "-o",
+        "main",
+    ]
     subprocess.run(words, cwd=folder, check=True)
     assert subprocess.run([folder / "main"]).returncode == 0
 
 
-def test_rows_side_by_side_give_what_each_gives_alone(export_once: ExportOnce, tmp_path: Path) -> None:
+def test_rows_side_by_side_give_what_each_gives_alone(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
     """POLICY_ROWS: memory whose batch axis is not the first one included."""
     folder = write(export_once("lstm_pair").bundle, tmp_path / "c")
     text = BITS.replace("(float)(int32_t)seed", "(float)(int32_t)(i < 6 || 1 ? seed : 0)")
-    same = text.replace("seed = seed * 1664525u", "if (i % 6 == 0) seed = (uint32_t)step * 7u;\n            seed = seed * 1664525u")  # fmt: skip
+    same = text.replace(
+        "seed = seed * 1664525u",
+        "if (i % 6 == 0) seed = (uint32_t)step * 7u;\n            seed = seed * 1664525u",
+    )
     (folder / "rows.c").write_text(same)
     one = passes(built(folder, "-O2", main="rows.c"))
     three = passes(built(folder, "-O2", "-DPOLICY_ROWS=3", main="rows.c"))
@@ -165,7 +186,9 @@ class Counts(nn.Module):
 
 def test_operator_that_c_lacks_is_refused_with_the_users_line(tmp_path: Path) -> None:
     with pytest.raises(ExportError) as caught:
-        rw.export(Counts(), tmp_path / "x", example={"obs": torch.zeros(1, 4)}, targets=["onnx", "c"])
+        rw.export(
+            Counts(), tmp_path / "x", example={"obs": torch.zeros(1, 4)}, targets=["onnx", "c"]
+        )
     said = str(caught.value)
     assert "[RW131]" in said
     assert "the C writer does not know the operator Det" in said
@@ -178,7 +201,9 @@ def test_any_length_runs_in_the_engine_and_is_refused_as_a_file(
     export_once: ExportOnce, tmp_path: Path
 ) -> None:
     source = CASES["transformer_any_length"].make()
-    with pytest.raises(ExportError, match="the size of 'tokens' is open, and C is written for fixed"):
+    with pytest.raises(
+        ExportError, match="the size of 'tokens' is open, and C is written for fixed"
+    ):
         rw.export(source, tmp_path / "x", targets=["onnx", "c"])
     folder = export_once("transformer_any_length").folder
     usual, compiled = rw.load(folder), rw.load(folder, engine="c")

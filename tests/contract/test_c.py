@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -99,7 +98,7 @@ def test_second_load_compiles_nothing(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rw.load(whole.folder, engine="c")
-    first = {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*.so")}
+    first = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")}
     rw.load(whole.folder, engine="c")
     assert len(first) == 1
-    assert {path: os.stat(path).st_mtime_ns for path in tmp_path.rglob("*.so")} == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")} == first

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from roadworthy.cfile.values import Leaf, Tree, Value, const
+from roadworthy.cfile.values import Tree, Value, const
 from roadworthy.spec.port import Array
 
 C_TYPES = {
@@ -57,7 +57,9 @@ _EXACT: dict[str, Callable[..., Array]] = {
 def elementwise(op: str, *args: Value, dtype: np.dtype | None = None) -> Value:
     """The operation as a value: folded where all is known and exact, else a tree."""
     first = args[1] if op == "Where" else args[0]
-    kind = dtype or (BOOL if op in COMPARISONS or op in _LOGIC or op.startswith("Is") else first.dtype)
+    kind = dtype or (
+        BOOL if op in COMPARISONS or op in _LOGIC or op.startswith("Is") else first.dtype
+    )
     if op == "Cast" and kind == first.dtype:
         return first
     shape = np.broadcast_shapes(*(each.shape for each in args))
@@ -160,5 +162,3 @@ def _cast(given: np.dtype, dtype: np.dtype, text: str) -> str:
     elif given.kind == "f" and dtype.kind in "iu":
         return f"rw_to_{dtype.name}({text})"
     return f"({C_TYPES[dtype.name]}){text}" if C_TYPES[dtype.name] != C_TYPES[given.name] else text
-
-

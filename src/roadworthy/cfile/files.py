@@ -16,13 +16,9 @@ from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, work_str
 from roadworthy.spec.port import BATCH, Memory, Port
 from roadworthy.spec.signature import Signature
 
+# Of C and C++, and members that the structs have anyway.
 _WORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline "
-    "int long register restrict return short signed sizeof static struct switch typedef union "
-    "unsigned void volatile while alignas alignof and asm bool catch class compl concept constexpr "
-    "decltype delete export false friend mutable namespace new noexcept not nullptr operator or "
-    "private protected public reinterpret_cast requires template this throw true try typeid typename "
-    "using virtual wchar_t xor work tick".split()
+    ["alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "work", "xor"]
 )
 
 
@@ -93,7 +89,16 @@ def _said(text: object) -> str:
 
 
 def _dims(shape: Sequence[int | str]) -> str:
-    return "".join(f"[{'POLICY_ROWS' if each == BATCH else max(int(each), 1)}]" for each in shape) or "[1]"
+    return (
+        "".join(f"[{'POLICY_ROWS' if each == BATCH else max(int(each), 1)}]" for each in shape)
+        or "[1]"
+    )
+
+
+_STEP = (
+    "void policy_step(policy_state *state, const policy_inputs *inputs,\n"
+    "    policy_outputs *outputs)"
+)
 
 
 # ---------------------------------------------------------------------- policy.h
@@ -119,7 +124,11 @@ def header(own: Interface) -> str:
     if own.fixed:
         lines += [f"#define POLICY_ROWS {rows} /* as exported */"]
     else:
-        lines += ["#ifndef POLICY_ROWS", "#define POLICY_ROWS 1 /* robots side by side */", "#endif"]
+        lines += [
+            "#ifndef POLICY_ROWS",
+            "#define POLICY_ROWS 1 /* robots side by side */",
+            "#endif",
+        ]
     lines += [
         f"#define POLICY_{own.names[port.name].upper()}_SIZE {own.place(port.name).size}"
         for port in (*signature.inputs, *signature.outputs)
@@ -132,10 +141,16 @@ def header(own: Interface) -> str:
         lines += _member(own, port)
     lines += ["} policy_outputs;", "", "/* What a step keeps while it runs. */", "typedef struct {"]
     lines += [*work_struct(own.code), "} policy_work;", ""]
-    lines += ["/* What is remembered from one step to the next, and room to work in. */", "typedef struct {"]
+    lines += [
+        "/* What is remembered from one step to the next, and room to work in. */",
+        "typedef struct {",
+    ]
     for memory in signature.memory:
         kind, dims = own.place(memory.input).kind, _dims(memory.shape)
-        lines += [f"    {kind} {own.names[memory.input]}{dims};", f"    {kind} {own.names[memory.output]}{dims};"]  # fmt: skip
+        lines += [
+            f"    {kind} {own.names[memory.input]}{dims};",
+            f"    {kind} {own.names[memory.output]}{dims};",
+        ]
     lines += ["    int32_t tick;", "    policy_work work;", "} policy_state;", ""]
     lines += [
         "/* The state as it is before the first step. */",
@@ -143,9 +158,9 @@ def header(own: Interface) -> str:
         "/* Memory and clock back to where they start. */",
         "void policy_reset(policy_state *state);",
         "/* One tick: reads inputs, writes outputs, moves the memory on. */",
-        "void policy_step(policy_state *state, const policy_inputs *inputs, policy_outputs *outputs);",
+        f"{_STEP};",
         "",
-        "/* For other languages: addresses of all inputs, outputs and a policy_work; memory is theirs. */",
+        "/* For other languages: addresses of inputs, outputs and a policy_work; memory is theirs. */",
         "void policy_run(void *const *places, int rows);",
         "size_t policy_work_size(void);",
         "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", "",
@@ -182,7 +197,7 @@ def source(own: Interface) -> str:
     for memory in signature.memory:
         lines += _initial(own, memory)
     lines += ["    state->tick = 0;", "}", ""]
-    lines += ["void policy_step(policy_state *state, const policy_inputs *inputs, policy_outputs *outputs)", "{"]  # fmt: skip
+    lines += [_STEP, "{"]
     members = {port.name: f"inputs->{own.names[port.name]}" for port in signature.inputs}
     members |= {port.name: f"outputs->{own.names[port.name]}" for port in signature.outputs}
     for memory in signature.memory:
@@ -262,5 +277,3 @@ add_test(NAME selftest COMMAND selftest)
 def written(own: Interface) -> dict[str, str]:
     """Name → text of every file but the self-test, which needs the trace."""
     return {"policy.c": source(own), "policy.h": header(own), "CMakeLists.txt": CMAKE}
-
-

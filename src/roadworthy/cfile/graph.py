@@ -190,6 +190,12 @@ def _tensor_type(message: memoryview) -> tuple[str, list[int | str]]:
             for _, _, dim in fields(_part(content)):
                 known: int | str = "?"
                 for part, _, size in fields(_part(dim)):
-                    known = _text(size) if part == 2 else signed(int(size)) if isinstance(size, int) else "?"
+                    known = (
+                        _text(size)
+                        if part == 2
+                        else signed(int(size))
+                        if isinstance(size, int)
+                        else "?"
+                    )
                 shape.append(known)
     return dtype, shape

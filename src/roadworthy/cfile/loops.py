@@ -64,7 +64,11 @@ def tabled(columns: Sequence[Array]) -> tuple[Nest, list[int]]:
     kept = [counting if place in tables else each for place, each in enumerate(columns)]
     found = nest(kept)
     if found is None:  # each is even by itself, but in another rhythm
-        tables = [place for place, each in enumerate(columns) if (np.diff(each) != each[1] - each[0]).any()]
+        tables = [
+            place
+            for place, each in enumerate(columns)
+            if (np.diff(each) != each[1] - each[0]).any()
+        ]
         kept = [counting if place in tables else each for place, each in enumerate(columns)]
         found = nest(kept)
     assert found is not None

@@ -62,9 +62,9 @@ class Lowering:
 
     def stored(self, value: Value, *, ordered: bool = False) -> Leaf:
         """The value as elements of a buffer; `ordered` in the order of its shape, from place 0."""
-        if isinstance(value, Leaf) and not _half_port(value) and value.buffer.role != "iota":
-            if not ordered or _is_run(value.index):
-                return value
+        lies = isinstance(value, Leaf) and not _half_port(value) and value.buffer.role != "iota"
+        if isinstance(value, Leaf) and lies and (not ordered or _is_run(value.index)):
+            return value
         order = None if ordered else natural_order(value)
         buffer = self.work(value.dtype, size(value))
         places = np.arange(size(value))
@@ -82,7 +82,9 @@ class Lowering:
     def scatter(self, target: Buffer, place: Value, value: Value, how: str) -> None:
         self.add(Scatter(target=target, place=place, value=value, how=how))
 
-    def branch(self, condition: Value, bodies: Sequence[Graph], outputs: Sequence[str]) -> list[Result]:
+    def branch(
+        self, condition: Value, bodies: Sequence[Graph], outputs: Sequence[str]
+    ) -> list[Result]:
         """The outputs of whichever body the condition chooses, when the policy runs."""
         chosen = self.stored(condition)
         if chosen.known is not None:
@@ -139,7 +141,7 @@ class Lowering:
 
     def _settled(self, name: str, value: Result) -> Result:
         """Written out where it is used twice, or has grown: a tree is evaluated once."""
-        if isinstance(value, list) or isinstance(value, Leaf):
+        if isinstance(value, (list, Leaf)):
             return value
         if self.uses[name] > 1 or nodes(value) > MOST_NODES:
             return self.stored(value)
@@ -210,5 +212,3 @@ def _half_port(value: Leaf) -> bool:
 def _is_run(index: Array) -> bool:
     flat = index.ravel()
     return bool(flat.size == 0 or (np.diff(flat) == 1).all())
-
-

@@ -20,10 +20,10 @@ class Plan:
 
 
 def planned(statements: tuple[Statement, ...]) -> Plan:
-    """Places for all work buffers: large ones first, each at the lowest that is free while it lives.
+    """Places for all work buffers: large ones first, each at the lowest that is free.
 
-    A buffer lives from the first statement that touches it to the last, in the order of the text: of
-    two branches one runs, and what is written before them and read in the second stays.
+    A buffer lives from the first statement that touches it to the last, in the order of the
+    text: what is written before two branches and read in the second stays through the first.
     """
     spans: dict[int, tuple[Buffer, int, int]] = {}
     for time, statement in enumerate(flat(statements)):

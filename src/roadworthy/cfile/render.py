@@ -215,7 +215,9 @@ class _Columns:
     def add(self, value: Value, shape: tuple[int, ...]) -> None:
         if isinstance(value, Leaf):
             if not (value.buffer.data is not None and value.buffer.size == 1):
-                self._of[id(value)] = self._column(value, np.broadcast_to(value.index, shape).ravel())
+                self._of[id(value)] = self._column(
+                    value, np.broadcast_to(value.index, shape).ravel()
+                )
             return
         for each in value.args:
             self.add(each, shape)
@@ -277,5 +279,7 @@ def literal(number: np.generic) -> str:
         whole = int(number)
         if whole == -(2**31):
             return "INT32_MIN"
-        text = f"{whole}u" if number.dtype.kind == "u" and number.dtype.itemsize == 4 else str(whole)
+        text = (
+            f"{whole}u" if number.dtype.kind == "u" and number.dtype.itemsize == 4 else str(whole)
+        )
     return f"({text})" if text.startswith("-") else text

@@ -26,29 +26,39 @@ def selftest(own: Interface, trace: Trace) -> str:
     rows = 1 if own.fixed else trace.rows
     lines = [
         "/* The policy beside what the original did: 0 where they agree, else 1. */",
-        '#include "policy.h"', "", "#include <math.h>", "#include <stdio.h>", "#include <string.h>", "",
+        '#include "policy.h"', "",
+        "#include <math.h>", "#include <stdio.h>", "#include <string.h>", "",
         "#if POLICY_ROWS != " + str(own.fixed or 1),
         '#error "compile the self-test without POLICY_ROWS"', "#endif", "",
         f"#define STEPS {steps}", f"#define ROWS {rows}", "",
     ]  # fmt: skip
     for port in ports:
         lines += _data(own, port, columns[port.name][:steps])
-    flags = trace.resets[:steps] if not own.fixed else trace.resets[:steps].all(axis=1, keepdims=True)
-    lines += ["static const uint8_t resets[STEPS][ROWS] = {", *_lines(flags.astype(np.uint8)), "};", ""]
+    flags = (
+        trace.resets[:steps] if not own.fixed else trace.resets[:steps].all(axis=1, keepdims=True)
+    )
+    lines += [
+        "static const uint8_t resets[STEPS][ROWS] = {",
+        *_lines(flags.astype(np.uint8)),
+        "};",
+        "",
+    ]
     lines += [*_HALF, ""] if any(port.dtype == "float16" for port in signature.outputs) else []
     lines += [
         "static policy_state states[ROWS];", "static policy_inputs inputs;",
         "static policy_outputs outputs;", "",
         "static double worst = 0.0;", "static int failed = 0;", "",
         "static void compare(double got, double wanted, double rtol, double atol)", "{",
-        "    const double gap = got == wanted || (got != got && wanted != wanted) ? 0.0 : fabs(got - wanted);",
+        "    const int same = got == wanted || (got != got && wanted != wanted);",
+        "    const double gap = same ? 0.0 : fabs(got - wanted);",
         "    if (!(gap <= atol + rtol * fabs(wanted))) {", "        failed++;", "    }",
         "    if (gap > worst) {", "        worst = gap;", "    }", "}", "",
         "int main(void)", "{", "    int step, row, i;",
         "    for (row = 0; row < ROWS; row++) {", "        policy_init(&states[row]);", "    }",
         "    for (step = 0; step < STEPS; step++) {",
         "        for (row = 0; row < ROWS; row++) {",
-        "            if (resets[step][row]) {", "                policy_reset(&states[row]);", "            }",
+        "            if (resets[step][row]) {",
+        "                policy_reset(&states[row]);", "            }",
     ]  # fmt: skip
     for port in signature.inputs:
         name = own.names[port.name]
@@ -69,7 +79,7 @@ def selftest(own: Interface, trace: Trace) -> str:
         ]  # fmt: skip
     lines += [
         "        }", "    }",
-        '    printf("%d steps, %d rows, worst difference %.3g, %d values beyond their tolerance\\n",',
+        '    printf("%d steps, %d rows, worst difference %.3g, %d values beyond tolerance\\n",',
         "        STEPS, ROWS, worst, failed);",
         "    return failed != 0;", "}", "",
     ]  # fmt: skip
@@ -113,4 +123,8 @@ def _lines(array: Array) -> Iterator[str]:
         if step.ndim == 1:
             yield "{" + ",".join(literal(each) for each in step) + "},"
         else:
-            yield "{" + ",\n".join("{" + ",".join(literal(each) for each in row) + "}" for row in rows) + "},"  # fmt: skip
+            yield (
+                "{"
+                + ",\n".join("{" + ",".join(literal(each) for each in row) + "}" for row in rows)
+                + "},"
+            )

@@ -72,8 +72,12 @@ def code(graph: Graph, dims: Mapping[str, int]) -> Code:
     sizes = {**dims, BATCH: 1}
     found: Lowered = lowered(graph, OPERATORS, sizes)
     taken: set[str] = set()
-    inputs = [_place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs]
-    outputs = [_place(each.name, each.dtype, each.shape, sizes, "out", taken) for each in graph.outputs]
+    inputs = [
+        _place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs
+    ]
+    outputs = [
+        _place(each.name, each.dtype, each.shape, sizes, "out", taken) for each in graph.outputs
+    ]
     names = {
         id(buffer): place.name
         for buffer, place in zip((*found.inputs, *found.outputs), (*inputs, *outputs), strict=True)
@@ -85,12 +89,18 @@ def code(graph: Graph, dims: Mapping[str, int]) -> Code:
     known = {**library.functions(), **kernels.functions()}
     return Code(
         inputs=tuple(inputs), outputs=tuple(outputs), work=plan.sizes,
-        constants=writer.constants.arrays(), functions=tuple(library.called(text, known)), step=step,
+        constants=writer.constants.arrays(), step=step,
+        functions=tuple(library.called(text, known)),
     )  # fmt: skip
 
 
 def _place(
-    name: str, dtype: str, shape: tuple[int | str, ...], dims: Mapping[str, int], side: str, taken: set[str]
+    name: str,
+    dtype: str,
+    shape: tuple[int | str, ...],
+    dims: Mapping[str, int],
+    side: str,
+    taken: set[str],
 ) -> Place:
     sizes = [dims[each] if isinstance(each, str) else each for each in shape]
     axis = shape.index(BATCH) if BATCH in shape else 0
@@ -115,7 +125,7 @@ HEAD = """\
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the weights in this file are for processors that store the low byte first"
 #endif
-/* Reproducible unless POLICY_FAST is defined: no product is contracted with the sum that follows. */
+/* Reproducible unless POLICY_FAST is defined: no product is fused with the sum that follows. */
 #if defined(__clang__)
 #if defined(POLICY_FAST)
 #pragma clang fp contract(fast)
@@ -136,7 +146,7 @@ VECTORS = """\
 #define RW_LANES 16
 #elif defined(__AVX__)
 #define RW_LANES 8
-#elif defined(__SSE2__) || defined(__wasm_simd128__) || (defined(__aarch64__) && defined(__ARM_NEON))
+#elif defined(__SSE2__) || defined(__wasm_simd128__) || defined(__aarch64__)
 #define RW_LANES 4
 #endif
 #endif
@@ -191,14 +201,20 @@ def _constants(kind: str, array: Array) -> Iterator[str]:
         width = "uint32_t" if kind == "float" else "uint64_t"
         yield f"static const union {{ {width} bits[{array.size}]; {kind} values[{array.size}]; }}"
         yield f"rw_{name} = {{{{"
-        yield from _wrapped([f"0x{each:x}" + ("u" if kind == "float" else "ull") for each in bits.tolist()])
+        yield from _wrapped(
+            [f"0x{each:x}" + ("u" if kind == "float" else "ull") for each in bits.tolist()]
+        )
         yield "}};"
     else:
         yield f"static const {kind} rw_{name}[{array.size}] = {{"
         low = "INT64_MIN" if kind == "int64_t" else "INT32_MIN"
         ends = {np.iinfo(np.int64).min, np.iinfo(np.int32).min}
         suffix = {"uint64_t": "u", "uint32_t": "u"}.get(kind, "")
-        yield from _wrapped([low if each in ends else f"{each}{suffix}" for each in array.astype(object).tolist()] if array.dtype != bool else ["1" if each else "0" for each in array.tolist()])  # fmt: skip
+        yield from _wrapped(
+            [low if each in ends else f"{each}{suffix}" for each in array.astype(object).tolist()]
+            if array.dtype != bool
+            else ["1" if each else "0" for each in array.tolist()]
+        )
         yield "};"
     yield ""
 
@@ -236,17 +252,14 @@ def _run(given: Code, *, handed: bool) -> Iterator[str]:
     yield "void policy_run(void *const *places, int rows)"
     yield "{"
     yield f"    policy_work *const work = (policy_work *)places[{len(places)}];"
-    for row in ["    for (int row = 0; row < rows; row++) {"]:
-        yield row
+    yield "    for (int row = 0; row < rows; row++) {"
     arguments = []
     for number, place in enumerate(places):
         const = "const " if place in given.inputs else ""
         whole = f"({const}{place.kind} *)places[{number}]"
         if _scattered(place):
             if place in given.inputs:
-                yield f"        for (int i = 0; i < {place.outer}; i++) {{"
-                yield f"            memcpy(work->row_{place.name} + i * {place.inner}, {whole} + (i * rows + row) * {place.inner}, sizeof({place.kind}) * {place.inner});"  # fmt: skip
-                yield "        }"
+                yield from _copied(place, f"work->row_{place.name}", whole, gather=True)
             arguments.append(f"work->row_{place.name}")
         elif place.batched:
             arguments.append(f"{whole} + row * {place.inner}")
@@ -264,11 +277,21 @@ def _run(given: Code, *, handed: bool) -> Iterator[str]:
     yield "        rw_step(" + ",\n            ".join(arguments) + ");"
     for number, place in enumerate(places):
         if _scattered(place) and place in given.outputs:
-            yield f"        for (int i = 0; i < {place.outer}; i++) {{"
-            yield f"            memcpy(({place.kind} *)places[{number}] + (i * rows + row) * {place.inner}, work->row_{place.name} + i * {place.inner}, sizeof({place.kind}) * {place.inner});"  # fmt: skip
-            yield "        }"
+            whole = f"({place.kind} *)places[{number}]"
+            yield from _copied(place, f"work->row_{place.name}", whole, gather=False)
     yield "    }"
     yield "}"
+
+
+def _copied(place: Place, row: str, whole: str, *, gather: bool) -> Iterator[str]:
+    """One row out of an array whose rows are apart, or back into it."""
+    ends = (f"{row} + i * {place.inner}", f"{whole} + (i * rows + row) * {place.inner}")
+    target, source = ends if gather else reversed(ends)
+    yield f"        for (int i = 0; i < {place.outer}; i++) {{"
+    yield f"            memcpy({target},"
+    yield f"                {source},"
+    yield f"                sizeof({place.kind}) * {place.inner});"
+    yield "        }"
 
 
 def engine_source(given: Code) -> str:
@@ -280,5 +303,3 @@ def engine_source(given: Code) -> str:
         *body(given, handed=True), "",
     ]  # fmt: skip
     return "\n".join(lines)
-
-

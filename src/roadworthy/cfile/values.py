@@ -1,7 +1,7 @@
 """Values while C is written: leaves that say where numbers lie, and lazy trees over them.
 
-A leaf is a buffer and an integer array of the value's shape that says where each element lies: every
-operator that only moves numbers is then an operation of NumPy on that array.
+A leaf is a buffer and an integer array of the value's shape that says where each element lies:
+every operator that only moves numbers is then an operation of NumPy on that array.
 """
 
 from __future__ import annotations

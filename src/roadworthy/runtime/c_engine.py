@@ -56,7 +56,11 @@ class CEngine:
         signature = self._signature
         dims: dict[str, int] = {}
         for port in signature.inputs:
-            dims |= {d: s for d, s in zip(port.shape, inputs[port.name].shape, strict=True) if isinstance(d, str)}  # fmt: skip
+            dims |= {
+                d: s
+                for d, s in zip(port.shape, inputs[port.name].shape, strict=True)
+                if isinstance(d, str)
+            }
         rows = dims.pop(BATCH, 1)
         compiled = self._compiled(dims)
         names_in, names_out = self._order()

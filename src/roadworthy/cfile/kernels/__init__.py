@@ -1,4 +1,4 @@
-"""Kernels: functions of C that no elementwise loop can be; each is a function that returns lines."""
+"""Kernels: what no elementwise loop can be; each is a function that returns lines of C."""
 
 from __future__ import annotations
 

@@ -74,7 +74,9 @@ def places(k: int, n: int, *, rows: int, dtype: np.dtype) -> Array:
         return np.arange(n) * k + np.arange(k)[:, None]
     found = np.empty((k, _padded(n)), np.int64)
     for start, width in _panels(_padded(n)):
-        found[:, start : start + width] = start * k + np.arange(k)[:, None] * width + np.arange(width)
+        found[:, start : start + width] = (
+            start * k + np.arange(k)[:, None] * width + np.arange(width)
+        )
     return found[:, :n]
 
 
@@ -121,10 +123,24 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
         stride = out_stride(shape)
         if not _is_float(x.dtype):
             name = f"rw_dense_{C_TYPES[x.dtype.name]}"
-            sizes = [shape.rows, shape.n, stride, shape.row_stride, shape.runs, shape.run, shape.run_stride]
+            sizes = [
+                shape.rows,
+                shape.n,
+                stride,
+                shape.row_stride,
+                shape.runs,
+                shape.run,
+                shape.run_stride,
+            ]
         elif _form(shape.n, shape.rows) == "dot" and shape.runs == 1 and shape.lines == 1:
             return [f"rw_dot({start}, {ends}, {at(out)}, {shape.n}, {k});"]
-        elif shape.rows == 1 and stride <= NARROW_COLUMNS and k >= NARROW_RUN and shape.runs == 1 and shape.lines == 1:
+        elif (
+            shape.rows == 1
+            and stride <= NARROW_COLUMNS
+            and k >= NARROW_RUN
+            and shape.runs == 1
+            and shape.lines == 1
+        ):
             return [f"rw_narrow({start}, {ends}, {at(out)}, {stride}, {k});"]
         else:
             name = "rw_dense"
@@ -157,22 +173,25 @@ def _block(rows: int, vectors: int) -> str:
     """`rows` × `vectors` sums in registers, over all of k."""
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     step = [f"const rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
-    step += [f"const float x{r} = p[k + {r} * row];" if r else "const float x0 = p[k];" for r in range(rows)]
+    step += [
+        f"const float x{r} = p[k + {r} * row];" if r else "const float x0 = p[k];"
+        for r in range(rows)
+    ]
     step += [f"a{r}_{v} += x{r} * w{v};" for r, v in grid]
     return "\n".join([
-        f"static void rw_block_{rows}x{vectors}(const float *x, const float *w, const float *b, float *y,",
-        "    int row, int runs, int run, int apart, int width, int wide)",
+        f"static void rw_block_{rows}x{vectors}(const float *x, const float *w, const float *b,",
+        "    float *y, int row, int runs, int run, int apart, int width, int wide)",
         "{",
         *(f"    rw_vec a{r}_{v} = RW_LOAD(b + {v} * RW_LANES);" for r, v in grid),
         "    int i, k;",
-        *(["    (void)row, (void)wide;"] if rows == 1 else []),
+        *(["    (void)row;"] if rows == 1 else []),
         "    for (i = 0; i < runs; i++) {",
         "        const float *p = x + i * apart;",
         "        for (k = 0; k < run; k++, w += width) {",
         *(f"            {line}" for line in step),
         "        }",
         "    }",
-        *(f"    RW_SAVE(y + {r} * wide + {v} * RW_LANES, a{r}_{v});" if r else f"    RW_SAVE(y + {v} * RW_LANES, a{r}_{v});" for r, v in grid),
+        *(f"    RW_SAVE(y + {r} * wide + {v} * RW_LANES, a{r}_{v});" for r, v in grid),
         "}",
     ])  # fmt: skip
 

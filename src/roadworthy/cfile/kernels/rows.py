@@ -135,7 +135,8 @@ static void rw_arg{name}_{kind}(const {kind} *x, int64_t *y, int rows, int n)
 
 
 _LARGEST = """\
-static void rw_{name}_{kind}(const {kind} *x, {kind} *y, int64_t *places, int rows, int n, int count)
+static void rw_{name}_{kind}(const {kind} *x, {kind} *y, int64_t *places,
+    int rows, int n, int count)
 {{
     int r, k, found, best, j, taken;
     for (r = 0; r < rows; r++, x += n, y += count, places += count) {{

@@ -1,4 +1,4 @@
-"""Whole numbers in C without a case that C leaves open: zero divisors, overflow, casts from floats."""
+"""Whole numbers without a case that C leaves open: zero divisors, overflow, casts of floats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def functions() -> dict[str, str]:
         signed = not name.startswith("u")
         # The smallest number has no positive twin: dividing it by −1 wraps around to itself.
         negative = f"b == -1 ? ({kind})(0 - {_unsigned(name)}a) : " if signed else ""
-        found[f"rw_divi_{name}"] = _two("divi", name, kind, f"b == 0 ? 0 : {negative}({kind})(a / b)")
+        found[f"rw_divi_{name}"] = _two(
+            "divi", name, kind, f"b == 0 ? 0 : {negative}({kind})(a / b)"
+        )
         whole = "b == 0 || b == -1 ? 0" if signed else "b == 0 ? 0"
         found[f"rw_remi_{name}"] = _two("remi", name, kind, f"{whole} : ({kind})(a % b)")
         found[f"rw_modi_{name}"] = (

@@ -39,7 +39,9 @@ def _folded(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     return [value]
 
 
-def _with(names: Sequence[tuple[str, float]], walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+def _with(
+    names: Sequence[tuple[str, float]], walk: Lowering, node: Node, inputs: Inputs
+) -> list[Value]:
     x = needed(inputs, 0)
     return [elementwise(node.op, x, *(scalar(number(node, *each), x.dtype) for each in names))]
 
@@ -73,7 +75,11 @@ def _cast_like(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _pow(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x, exponent = needed(inputs, 0), needed(inputs, 1)
     known = exponent.known
-    power = float(known.flat[0]) if known is not None and known.size and (known == known.flat[0]).all() else None
+    power = (
+        float(known.flat[0])
+        if known is not None and known.size and (known == known.flat[0]).all()
+        else None
+    )
     if power in (1.0, 2.0, 3.0, 4.0) and known is not None and known.ndim <= len(x.shape):
         stored: Value = walk.stored(x) if power > 1 else x
         value = stored
@@ -84,7 +90,9 @@ def _pow(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         return [elementwise("Sqrt", x)]
     if x.dtype.kind != "f":
         real = np.dtype(np.float64)
-        wide = elementwise("Pow", *(elementwise("Cast", each, dtype=real) for each in (x, exponent)))
+        wide = elementwise(
+            "Pow", *(elementwise("Cast", each, dtype=real) for each in (x, exponent))
+        )
         return [elementwise("Cast", wide, dtype=x.dtype)]
     return [elementwise("Pow", x, elementwise("Cast", exponent, dtype=x.dtype))]
 
@@ -92,7 +100,10 @@ def _pow(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _is_inf(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     found: Value | None = None
-    for name, op, limit in (("detect_positive", "Greater", "max"), ("detect_negative", "Less", "min")):
+    for name, op, limit in (
+        ("detect_positive", "Greater", "max"),
+        ("detect_negative", "Less", "min"),
+    ):
         if integer(node, name, 1):
             end = getattr(np.finfo(x.dtype), limit)
             side = elementwise(op, x, scalar(float(end), x.dtype))
@@ -126,16 +137,32 @@ def _selu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     if node.op == "Celu":
         alpha = scalar(number(node, "alpha", 1.0), x.dtype)
-        return [elementwise("Mul", alpha, elementwise("Elu", elementwise("Div", x, alpha), scalar(1, x.dtype)))] if alpha.known != 1 else [elementwise("Elu", x, alpha)]  # fmt: skip
+        return (
+            [
+                elementwise(
+                    "Mul",
+                    alpha,
+                    elementwise("Elu", elementwise("Div", x, alpha), scalar(1, x.dtype)),
+                )
+            ]
+            if alpha.known != 1
+            else [elementwise("Elu", x, alpha)]
+        )
     alpha = number(node, "alpha", 1.6732632423543772)
     gamma = number(node, "gamma", 1.0507009873554805)
-    return [elementwise("Mul", scalar(gamma, x.dtype), elementwise("Elu", x, scalar(alpha, x.dtype)))]
+    return [
+        elementwise("Mul", scalar(gamma, x.dtype), elementwise("Elu", x, scalar(alpha, x.dtype)))
+    ]
 
 
 def _times_bent(op: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     """Mish and Swish: x times something of itself."""
     x = walk.stored(needed(inputs, 0))
-    bent = elementwise("Sigmoid", x) if op == "Swish" else elementwise("Tanh", elementwise("Softplus", x))
+    bent = (
+        elementwise("Sigmoid", x)
+        if op == "Swish"
+        else elementwise("Tanh", elementwise("Softplus", x))
+    )
     return [elementwise("Mul", x, bent)]
 
 

@@ -21,7 +21,9 @@ from roadworthy.spec.port import Array
 Inputs = Sequence[Value | None]
 
 
-def _geometry(node: Node, x: Value, kernel: Sequence[int]) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+def _geometry(
+    node: Node, x: Value, kernel: Sequence[int]
+) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """Strides, dilations and borders of a window, axis by axis."""
     axes = len(kernel)
     strides = integers(node, "strides", [1] * axes)
@@ -30,7 +32,9 @@ def _geometry(node: Node, x: Value, kernel: Sequence[int]) -> tuple[list[int], l
     mode = text(node, "auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         sides = []
-        for length, k, stride, dilation in zip(x.shape[2:], kernel, strides, dilations, strict=True):
+        for length, k, stride, dilation in zip(
+            x.shape[2:], kernel, strides, dilations, strict=True
+        ):
             whole = max((-(-length // stride) - 1) * stride + (k - 1) * dilation + 1 - length, 0)
             less, more = whole // 2, whole - whole // 2
             sides.append((less, more) if mode == "SAME_UPPER" else (more, less))
@@ -38,7 +42,9 @@ def _geometry(node: Node, x: Value, kernel: Sequence[int]) -> tuple[list[int], l
     return strides, dilations, list(zip(pads[:axes], pads[axes:], strict=True))
 
 
-def _windows(shape: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> list[Array]:
+def _windows(
+    shape: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[Array]:
     """For each axis, the places (outputs, kernel) that a window covers."""
     found = []
     for length, k, stride, dilation in zip(shape, kernel, strides, dilations, strict=True):
@@ -71,7 +77,9 @@ def _line(node: Node) -> Node:
     if "pads" in attributes:
         first, last = integers(node, "pads", [])
         attributes["pads"] = (0, first, 0, last)
-    return Node(op=node.op, name=node.name, inputs=node.inputs, outputs=node.outputs, attributes=attributes)
+    return Node(
+        op=node.op, name=node.name, inputs=node.inputs, outputs=node.outputs, attributes=attributes
+    )
 
 
 def _images(walk: Lowering, node: Node, x: Value, weights: Array, bias: Array | None) -> Value:
@@ -90,12 +98,19 @@ def _images(walk: Lowering, node: Node, x: Value, weights: Array, bias: Array | 
             own = Leaf(lined.buffer, lined.index[image][:, :, channels])
             part_bias = None if bias is None else bias[chosen]
             parts.append(_convolved(walk, own, weights[chosen], part_bias, strides, dilations))
-        images.append(view(walk, joined(walk, parts, -1), lambda each: each.transpose(2, 0, 1)[None]))
+        images.append(
+            view(walk, joined(walk, parts, -1), lambda each: each.transpose(2, 0, 1)[None])
+        )
     return joined(walk, images, 0)
 
 
 def _convolved(
-    walk: Lowering, x: Leaf, weights: Array, bias: Array | None, strides: list[int], dilations: list[int]
+    walk: Lowering,
+    x: Leaf,
+    weights: Array,
+    bias: Array | None,
+    strides: list[int],
+    dilations: list[int],
 ) -> Value:
     """One image (height, width, channels) and its filters → (height, width, filters)."""
     tall, wide = _windows(x.shape[:2], weights.shape[2:], strides, dilations)
@@ -147,7 +162,9 @@ def _pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 def _global_pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
-    y = reduced(walk, x, list(range(2, len(x.shape))), "sum" if kind == "mean" else "max", keep=True)
+    y = reduced(
+        walk, x, list(range(2, len(x.shape))), "sum" if kind == "mean" else "max", keep=True
+    )
     count = int(np.prod(x.shape[2:], dtype=np.int64))
     return [elementwise("Div", y, scalar(count, y.dtype)) if kind == "mean" else y]
 

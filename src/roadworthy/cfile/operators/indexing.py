@@ -69,7 +69,9 @@ def _gather(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     shape = (*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
     offset = iota(np.broadcast_to(lined, shape))
     tail = len(data.shape) - axis - 1
-    chosen = view(walk, _wrapped(index, length), lambda each: each.reshape(*each.shape, *(1,) * tail))
+    chosen = view(
+        walk, _wrapped(index, length), lambda each: each.reshape(*each.shape, *(1,) * tail)
+    )
     moved_by = elementwise("Mul", chosen, scalar(stride, WHOLE))
     return [_lookup(walk, data, elementwise("Add", offset, moved_by))]
 
@@ -121,7 +123,9 @@ def _nd_places(walk: Lowering, data: Value, index: Value, batch: int = 0) -> Val
             walk, index, lambda each, p=place: each[..., p].reshape(*lead, *(1,) * len(rest))
         )
         chosen = _wrapped(part, data.shape[batch + place])
-        total = elementwise("Add", total, elementwise("Mul", chosen, scalar(stride[batch + place], WHOLE)))
+        total = elementwise(
+            "Add", total, elementwise("Mul", chosen, scalar(stride[batch + place], WHOLE))
+        )
     return total
 
 
@@ -133,7 +137,9 @@ def _gather_nd(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     return [_lookup(walk, data, places)]
 
 
-def _scattered(walk: Lowering, node: Node, data: Value, places: Value, updates: Value) -> list[Value]:
+def _scattered(
+    walk: Lowering, node: Node, data: Value, places: Value, updates: Value
+) -> list[Value]:
     how = text(node, "reduction", "none")
     if how not in ("none", "add", "mul", "max", "min"):
         raise Unsupported(f"reduction={how}")
@@ -171,7 +177,9 @@ def _one_hot(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     lined = view(walk, index, lambda each: np.expand_dims(each, axis))
     grid = np.arange(depth).reshape(depth, *(1,) * (len(index.shape) - axis))
     low = elementwise("Less", lined, scalar(0, WHOLE))
-    stored = walk.stored(elementwise("Where", low, elementwise("Add", lined, scalar(depth, WHOLE)), lined))
+    stored = walk.stored(
+        elementwise("Where", low, elementwise("Add", lined, scalar(depth, WHOLE)), lined)
+    )
     off, on = (view(walk, values, lambda each, p=place: each.reshape(-1)[p]) for place in (0, 1))
     return [elementwise("Where", elementwise("Equal", stored, const(grid)), on, off)]
 

@@ -11,7 +11,7 @@ from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import dense
 from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
-from roadworthy.cfile.operators.views import view
+from roadworthy.cfile.operators.views import joined, view
 from roadworthy.cfile.values import Leaf, Value, scalar, size
 from roadworthy.spec.port import Array
 
@@ -32,7 +32,11 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
         place = dense.places(k, n, rows=rows, dtype=x.dtype)
         held = walk.work(weights.dtype, dense.packed_size(k, n, rows=rows, dtype=x.dtype))
         if held.size != size(weights):
-            walk.write(held, np.arange(held.size), view(walk, scalar(0, weights.dtype), lambda each: np.broadcast_to(each, held.size)))  # fmt: skip
+            walk.write(
+                held,
+                np.arange(held.size),
+                view(walk, scalar(0, weights.dtype), lambda each: np.broadcast_to(each, held.size)),
+            )
         walk.write(held, place, view(walk, weights, lambda each: each[order]))
     shape = dense.Shape(
         rows=rows, n=n, runs=1, run=k, row_stride=_stride(leaf.index[:, 0]), run_stride=0,
@@ -81,7 +85,9 @@ def _gemm(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     if integer(node, "transB", 0):
         b = view(walk, b, np.transpose)
     alpha, beta = number(node, "alpha", 1.0), number(node, "beta", 1.0)
-    flat = c is not None and c.known is not None and c.known.size == b.shape[1] and alpha == beta == 1
+    flat = (
+        c is not None and c.known is not None and c.known.size == b.shape[1] and alpha == beta == 1
+    )
     bias = c.known.reshape(-1) if flat and c is not None and c.known is not None else None
     y = product(walk, a, b, bias)
     if alpha != 1:
@@ -103,32 +109,53 @@ def matmul(walk: Lowering, a: Value, b: Value) -> Value:
     rows, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if int(np.prod(b.shape[:-2], dtype=np.int64)) == 1:
-        flat = product(walk, view(walk, a, lambda each: each.reshape(-1, k)), view(walk, b, lambda each: each.reshape(k, n)))  # fmt: skip
+        flat = product(
+            walk,
+            view(walk, a, lambda each: each.reshape(-1, k)),
+            view(walk, b, lambda each: each.reshape(k, n)),
+        )
         shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, n)
         y = view(walk, walk.stored(flat), lambda each: each.reshape(shape))
     else:
         a, b = walk.stored(a), walk.stored(b)
         wide = [
-            view(walk, each, lambda index, tail=each.shape[-2:]: np.broadcast_to(index, (*lead, *tail)).reshape(-1, *tail))  # fmt: skip
+            view(
+                walk,
+                each,
+                lambda index, tail=each.shape[-2:]: np.broadcast_to(index, (*lead, *tail)).reshape(
+                    -1, *tail
+                ),
+            )
             for each in (a, b)
         ]
         parts = [
-            view(walk, product(walk, *(view(walk, each, lambda index, i=i: index[i]) for each in wide)), lambda index: index[None])  # fmt: skip
+            view(
+                walk,
+                product(walk, *(view(walk, each, lambda index, i=i: index[i]) for each in wide)),
+                lambda index: index[None],
+            )
             for i in range(wide[0].shape[0])
         ]
-        from roadworthy.cfile.operators.views import joined
-
         y = view(walk, joined(walk, parts, 0), lambda each: each.reshape(*lead, rows, n))
     if squeeze[1]:
         y = view(walk, y, lambda each: each[..., 0])
-    return view(walk, y, lambda each: each[..., 0, :] if not squeeze[1] else each[..., 0]) if squeeze[0] else y
+    return (
+        view(walk, y, lambda each: each[..., 0, :] if not squeeze[1] else each[..., 0])
+        if squeeze[0]
+        else y
+    )
 
 
 def _einsum(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     equation = text(node, "equation", "").replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    if len(terms) != 2 or "." in equation or not arrow or any(len(set(t)) != len(t) for t in (*terms, right)):
+    if (
+        len(terms) != 2
+        or "." in equation
+        or not arrow
+        or any(len(set(t)) != len(t) for t in (*terms, right))
+    ):
         raise Unsupported(f"the equation {equation!r}")
     a, b = needed(inputs, 0), needed(inputs, 1)
     sizes = dict(zip(terms[0] + terms[1], (*a.shape, *b.shape), strict=True))
@@ -144,7 +171,11 @@ def _einsum(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         shape = [int(np.prod([sizes[each] for each in group], dtype=np.int64)) for group in groups]
         return view(walk, value, lambda each: each.transpose(order).reshape(shape))
 
-    y = matmul(walk, arranged(a, terms[0], batch, free[0], summed), arranged(b, terms[1], batch, summed, free[1]))
+    y = matmul(
+        walk,
+        arranged(a, terms[0], batch, free[0], summed),
+        arranged(b, terms[1], batch, summed, free[1]),
+    )
     letters = [*batch, *free[0], *free[1]]
     shape = [sizes[each] for each in letters]
     order = [letters.index(each) for each in right]

@@ -27,7 +27,11 @@ def _cell(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     weights, recurrent = known(inputs, 1, "weights"), known(inputs, 2, "weights")
     gates, hidden = _GATES[node.op], recurrent.shape[-1]
     _refuse_unusual(node, inputs, gates)
-    biases = known(inputs, 3, "a bias") if given(inputs, 3) is not None else np.zeros((len(weights), 2 * gates * hidden), x.dtype)  # fmt: skip
+    biases = (
+        known(inputs, 3, "a bias")
+        if given(inputs, 3) is not None
+        else np.zeros((len(weights), 2 * gates * hidden), x.dtype)
+    )
     steps, rows = x.shape[:2]
     x = walk.stored(x)
     zero = const(np.zeros((len(weights), rows, hidden), x.dtype))
@@ -51,7 +55,9 @@ def _cell(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 
 def _refuse_unusual(node: Node, inputs: Inputs, gates: int) -> None:
-    usual = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}[node.op]
+    usual = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}[
+        node.op
+    ]
     named = node.attributes.get("activations") or usual
     directions = 2 if text(node, "direction", "forward") == "bidirectional" else 1
     if list(named) != usual * directions and node.op != "RNN":  # type: ignore[call-overload]
@@ -112,7 +118,11 @@ def _rnn(walk: Lowering, x: Value, own: list[Value], arrays: Arrays, hidden: int
     weights, recurrent, bias = arrays
     both = np.concatenate([weights, recurrent], axis=1).T
     halves = bias.reshape(2, -1)
-    return [elementwise("Tanh", product(walk, joined(walk, [x, own[0]], 1), const(both), halves[0] + halves[1]))]  # fmt: skip
+    return [
+        elementwise(
+            "Tanh", product(walk, joined(walk, [x, own[0]], 1), const(both), halves[0] + halves[1])
+        )
+    ]
 
 
 _STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}

@@ -27,7 +27,9 @@ def reduced(walk: Lowering, x: Value, axes: Sequence[int], kind: str, *, keep: b
     count = int(np.prod([x.shape[axis] for axis in gone], dtype=np.int64))
     if not count:
         raise Unsupported("a sum over nothing")
-    shape = tuple(1 if axis in gone else x.shape[axis] for axis in range(rank) if keep or axis not in gone)
+    shape = tuple(
+        1 if axis in gone else x.shape[axis] for axis in range(rank) if keep or axis not in gone
+    )
     matrix = view(walk, x, lambda each: each.transpose(*stay, *gone).reshape(-1, count))
     leaf = walk.stored(matrix, ordered=True)
     out = walk.work(x.dtype, matrix.shape[0])
@@ -111,7 +113,9 @@ def _group_norm(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x, scale, shift = (needed(inputs, place) for place in range(3))
     groups = integer(node, "num_groups", x.shape[1])
     split = (x.shape[0], groups, -1)
-    flat = normalized(walk, view(walk, x, lambda each: each.reshape(split)), [2], number(node, "epsilon", 1e-5))
+    flat = normalized(
+        walk, view(walk, x, lambda each: each.reshape(split)), [2], number(node, "epsilon", 1e-5)
+    )
     y = view(walk, flat, lambda each: each.reshape(x.shape))
     across = (-1, *(1,) * (len(x.shape) - 2))
 
@@ -142,7 +146,9 @@ def _cumsum(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         raise Unsupported("exclusive=1")
     flip = slice(None, None, -1 if integer(node, "reverse", 0) else 1)
     lined = view(walk, x, lambda each: np.moveaxis(each, axis, -1)[..., flip])
-    leaf = walk.stored(view(walk, lined, lambda each: each.reshape(-1, each.shape[-1])), ordered=True)
+    leaf = walk.stored(
+        view(walk, lined, lambda each: each.reshape(-1, each.shape[-1])), ordered=True
+    )
     out = walk.work(x.dtype, size(x))
     walk.add(kernels.running_sum(leaf, out))
     y = Leaf(out, np.arange(size(x)).reshape(lined.shape))
@@ -153,7 +159,9 @@ def _top_k(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x, k = needed(inputs, 0), (numbers(inputs, 1, "a number of elements") or [1])[0]
     axis = integer(node, "axis", -1) % len(x.shape)
     lined = view(walk, x, lambda each: np.moveaxis(each, axis, -1))
-    leaf = walk.stored(view(walk, lined, lambda each: each.reshape(-1, each.shape[-1])), ordered=True)
+    leaf = walk.stored(
+        view(walk, lined, lambda each: each.reshape(-1, each.shape[-1])), ordered=True
+    )
     shape = (*lined.shape[:-1], k)
     count = int(np.prod(shape, dtype=np.int64))
     values, places = walk.work(x.dtype, count), walk.work(np.int64, count)

@@ -8,7 +8,15 @@ import numpy as np
 
 from roadworthy.cfile.graph import Node
 from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
-from roadworthy.cfile.operators.reading import given, integer, integers, known, needed, numbers, text
+from roadworthy.cfile.operators.reading import (
+    given,
+    integer,
+    integers,
+    known,
+    needed,
+    numbers,
+    text,
+)
 from roadworthy.cfile.values import Leaf, Tree, Value, const, moved, size
 from roadworthy.spec.port import Array
 
@@ -135,7 +143,9 @@ def _concat(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 def padded(walk: Lowering, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
     """The value inside a border of one number; negative widths cut."""
-    cut = tuple(slice(max(-a, 0), size_ - max(-b, 0)) for (a, b), size_ in zip(widths, x.shape, strict=True))
+    cut = tuple(
+        slice(max(-a, 0), size_ - max(-b, 0)) for (a, b), size_ in zip(widths, x.shape, strict=True)
+    )
     x = view(walk, x, lambda index: index[cut])
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     if not any(a or b for a, b in widths):
