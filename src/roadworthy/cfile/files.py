@@ -17,9 +17,17 @@ from roadworthy.spec.port import BATCH, Memory, Port
 from roadworthy.spec.signature import Signature
 
 # Of C and C++, and members that the structs have anyway.
-_WORDS = frozenset(
-    ["alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "work", "xor"]
-)
+_WORDS = frozenset((
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char",
+    "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default",
+    "delete", "do", "double", "else", "enum", "export", "extern", "false", "float", "for",
+    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
+    "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public",
+    "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true",
+    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "while", "work", "xor",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,7 +121,7 @@ def header(own: Interface) -> str:
         " *     policy_init(&state);",
         " *     for (;;) { ...; policy_step(&state, &inputs, &outputs); ... }",
         " *",
-        " * One call is one tick. No allocation, no globals but constants: states are independent. */",
+        " * One call is one tick. No allocation, no globals but constants. */",
         "#ifndef POLICY_H", "#define POLICY_H", "",
         "#include <stddef.h>", "#include <stdint.h>", "",
         f"#define POLICY_ABI {ABI}",
@@ -160,7 +168,7 @@ def header(own: Interface) -> str:
         "/* One tick: reads inputs, writes outputs, moves the memory on. */",
         f"{_STEP};",
         "",
-        "/* For other languages: addresses of inputs, outputs and a policy_work; memory is theirs. */",
+        "/* For other languages: addresses of inputs, outputs, a policy_work. */",
         "void policy_run(void *const *places, int rows);",
         "size_t policy_work_size(void);",
         "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", "",
