@@ -1,10 +1,11 @@
-"""Policies as C on the boards that qemu has: built, run, and compared bit for bit with this machine.
+"""Policies as C on the boards that qemu has, compared bit for bit with this machine.
 
     python boards/run.py walker/ other/
 
-Without a bundle some policies of the tests' registry are exported first. Each bundle is written as C, stepped 100 times through numbers that are the same everywhere, and its
-outputs hashed. Every board must say the same hash. A board whose tools are missing is named with what
-to install, and left out; the exit code is 1 where a hash differs or nothing could be run.
+Without a bundle some policies of the tests' registry are exported first. Each bundle is written as
+C, stepped 100 times through numbers that are the same everywhere, and its outputs hashed. Every
+board must say the same hash. A board whose tools are missing is named with what to install, and
+left out; the exit code is 1 where a hash differs or nothing could be run.
 """
 
 from __future__ import annotations
