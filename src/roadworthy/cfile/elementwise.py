@@ -63,16 +63,12 @@ def elementwise(op: str, *args: Value, dtype: np.dtype | None = None) -> Value:
     if op == "Cast" and kind == first.dtype:
         return first
     shape = np.broadcast_shapes(*(each.shape for each in args))
-    known = [each.known for each in args]
-    if all(each is not None for each in known) and not _lookup(op):
+    known = [numbers for each in args if (numbers := each.known) is not None]
+    if len(known) == len(args):
         folded = _folded(op, known, kind)
         if folded is not None:
             return const(np.broadcast_to(folded, shape))
     return Tree(op, args, kind, shape)
-
-
-def _lookup(op: str) -> bool:
-    return op in ("Lookup", "RoundHalf")
 
 
 def _folded(op: str, known: list[Array], dtype: np.dtype) -> Array | None:

@@ -115,7 +115,8 @@ def _node(message: memoryview) -> Node:
 
 
 def _attribute(message: memoryview) -> tuple[str, object]:
-    name, value = "", None
+    name = ""
+    value: object = None
     floats, ints, strings = list[float](), list[int](), list[str]()
     for number, kind, content in fields(message):
         if number == 1:
@@ -131,15 +132,19 @@ def _attribute(message: memoryview) -> tuple[str, object]:
         elif number == 6:
             value = _graph(_part(content))
         elif number == 7:
-            packed = not isinstance(content, int)
-            floats += np.frombuffer(_part(content), "<f4").tolist() if packed else [real(content)]
+            floats += [real(content)] if isinstance(content, int) else _floats(content)
         elif number == 8:
             ints += integers(kind, content)
         elif number == 9:
             strings.append(_text(content))
     if value is None:
-        value = tuple(strings) or tuple(floats) or tuple(ints)
+        lists: tuple[list[str] | list[float] | list[int], ...] = (strings, floats, ints)
+        value = next((tuple(each) for each in lists if each), ())
     return name, value
+
+
+def _floats(packed: memoryview) -> list[float]:
+    return [float(each) for each in np.frombuffer(packed, "<f4")]
 
 
 def _tensor(message: memoryview) -> tuple[str, Array]:

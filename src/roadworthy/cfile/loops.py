@@ -39,7 +39,7 @@ def nest(columns: Sequence[Array]) -> Nest | None:
 
 def _inner(table: Array) -> int:
     """The longest run at which all places move evenly, wherever it starts."""
-    count = table.shape[1]
+    count = int(table.shape[1])
     step = (table[:, 1] - table[:, 0])[:, None]
     even = (np.diff(table, axis=1) == step).all(axis=0)
     breaks = np.flatnonzero(~even)
