@@ -21,7 +21,7 @@ MOST_NODES = 40
 
 Sequenced = list[Value]
 Result = Value | Sequenced
-Lower = Callable[["Lowering", Node, Sequence["Value | None"]], "Sequence[Result]"]
+Lower = Callable[["Lowering", Node, Sequence["Result | None"]], "Sequence[Result]"]
 
 
 class Unsupported(ExportError):
@@ -133,7 +133,7 @@ class Lowering:
             raise _refusal(node, f"the C writer does not know the operator {node.op}")
         given = [self.scope[name] if name else None for name in node.inputs]
         try:
-            return lower(self, node, given)  # type: ignore[arg-type]
+            return lower(self, node, given)
         except Unsupported as error:
             raise _refusal(node, f"{node.op}: {error.findings[0].what}") from error
         except NotImplementedError as error:

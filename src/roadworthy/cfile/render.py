@@ -155,7 +155,7 @@ class Writer:
         if tables and count <= FEW:
             lines = []
             for element in range(count):
-                lines += body(lambda column, e=element: str(int(columns[column + 1][e])))
+                lines += body(_fixed(columns, element))
             return lines
         named = {}
         for column in tables:
@@ -235,6 +235,10 @@ class _Columns:
 
     def column(self, leaf: Leaf) -> int:
         return self._of[id(leaf)]
+
+
+def _fixed(columns: list[Array], element: int) -> Callable[[int], str]:
+    return lambda column: str(int(columns[column + 1][element]))
 
 
 def _affine(nest: Nest, column: int) -> str:

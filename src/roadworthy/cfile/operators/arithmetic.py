@@ -9,11 +9,11 @@ import numpy as np
 
 from roadworthy.cfile.elementwise import COMPARISONS, elementwise
 from roadworthy.cfile.graph import DTYPES, Node
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
 from roadworthy.cfile.values import Value, scalar
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 _UNARY = (
     "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "IsNaN", "Log",
     "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
@@ -108,7 +108,7 @@ def _is_inf(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
             end = getattr(np.finfo(x.dtype), limit)
             side = elementwise(op, x, scalar(float(end), x.dtype))
             found = side if found is None else elementwise("Or", found, side)
-    return [found or scalar(False, bool)]
+    return [found or scalar(False, np.dtype(bool))]
 
 
 def _gelu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -137,22 +137,11 @@ def _selu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     if node.op == "Celu":
         alpha = scalar(number(node, "alpha", 1.0), x.dtype)
-        return (
-            [
-                elementwise(
-                    "Mul",
-                    alpha,
-                    elementwise("Elu", elementwise("Div", x, alpha), scalar(1, x.dtype)),
-                )
-            ]
-            if alpha.known != 1
-            else [elementwise("Elu", x, alpha)]
-        )
-    alpha = number(node, "alpha", 1.6732632423543772)
-    gamma = number(node, "gamma", 1.0507009873554805)
-    return [
-        elementwise("Mul", scalar(gamma, x.dtype), elementwise("Elu", x, scalar(alpha, x.dtype)))
-    ]
+        bent = elementwise("Elu", elementwise("Div", x, alpha), scalar(1, x.dtype))
+        return [elementwise("Mul", alpha, bent)]
+    steepness = scalar(number(node, "alpha", 1.6732632423543772), x.dtype)
+    gamma = scalar(number(node, "gamma", 1.0507009873554805), x.dtype)
+    return [elementwise("Mul", gamma, elementwise("Elu", x, steepness))]
 
 
 def _times_bent(op: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -183,7 +172,7 @@ def _batch_norm(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         for place in range(1, 5)
         if (known := needed(inputs, place).known) is not None
     )
-    epsilon = scalar(number(node, "epsilon", 1e-5), x.dtype).known
+    epsilon = number(node, "epsilon", 1e-5)
     # In double, and rounded once: two factors for each channel.
     factor = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
     offset = shift - mean.astype(np.float64) * factor

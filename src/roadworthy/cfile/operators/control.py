@@ -9,10 +9,10 @@ import numpy as np
 from roadworthy.cfile.graph import Graph, Node
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, known, needed
-from roadworthy.cfile.operators.views import joined, view
+from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 
 
 def _body(node: Node, name: str) -> Graph:
@@ -73,7 +73,7 @@ def _split(walk: Lowering, node: Node, inputs: Inputs) -> list[Result]:
         raise Unsupported("lengths of its own")
     keep = integer(node, "keepdims", 1)
     return [[
-        view(walk, x, lambda index, i=i: index.take([i] if keep else i, axis))
+        taken(walk, x, *(slice(None),) * (axis % len(x.shape)), slice(i, i + 1) if keep else i)
         for i in range(x.shape[axis])
     ]]  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import dense
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.products import product, rounded
 from roadworthy.cfile.operators.reading import given, integer, integers, known, needed, text
 from roadworthy.cfile.operators.reductions import reduced
@@ -18,7 +18,7 @@ from roadworthy.cfile.operators.views import joined, padded, view
 from roadworthy.cfile.values import Leaf, Value, scalar
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 
 
 def _geometry(

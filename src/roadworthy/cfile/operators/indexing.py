@@ -12,13 +12,13 @@ import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import integer, known, needed, text
-from roadworthy.cfile.operators.views import view
+from roadworthy.cfile.operators.views import taken, view
 from roadworthy.cfile.values import Leaf, Tree, Value, const, iota, scalar, size
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 WHOLE = np.dtype(np.int64)
 
 
@@ -113,14 +113,16 @@ def _nd_places(walk: Lowering, data: Value, index: Value, batch: int = 0) -> Val
     fixed = start.reshape(*lead, *(1,) * len(rest)) + inner
     if index.known is not None:
         for place in range(depth):
-            part = _inside(index.known[..., place], data.shape[batch + place])
-            fixed = fixed + (part * stride[batch + place]).reshape(*lead, *(1,) * len(rest))
+            inside = _inside(index.known[..., place], data.shape[batch + place])
+            fixed = fixed + (inside * stride[batch + place]).reshape(*lead, *(1,) * len(rest))
         return const(fixed)
     index = walk.stored(index)
     total: Value = iota(fixed)
     for place in range(depth):
         part = view(
-            walk, index, lambda each, p=place: each[..., p].reshape(*lead, *(1,) * len(rest))
+            walk,
+            taken(walk, index, ..., place),
+            lambda each: each.reshape(*lead, *(1,) * len(rest)),
         )
         chosen = _wrapped(part, data.shape[batch + place])
         total = elementwise(
@@ -180,7 +182,8 @@ def _one_hot(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     stored = walk.stored(
         elementwise("Where", low, elementwise("Add", lined, scalar(depth, WHOLE)), lined)
     )
-    off, on = (view(walk, values, lambda each, p=place: each.reshape(-1)[p]) for place in (0, 1))
+    lone = view(walk, values, lambda each: each.reshape(-1))
+    off, on = (taken(walk, lone, place) for place in (0, 1))
     return [elementwise("Where", elementwise("Equal", stored, const(grid)), on, off)]
 
 

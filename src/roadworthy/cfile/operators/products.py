@@ -9,13 +9,13 @@ import numpy as np
 from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import dense
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
-from roadworthy.cfile.operators.views import joined, view
+from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Leaf, Value, scalar, size
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 
 
 def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None) -> Value:
@@ -118,22 +118,9 @@ def matmul(walk: Lowering, a: Value, b: Value) -> Value:
         y = view(walk, walk.stored(flat), lambda each: each.reshape(shape))
     else:
         a, b = walk.stored(a), walk.stored(b)
-        wide = [
-            view(
-                walk,
-                each,
-                lambda index, tail=each.shape[-2:]: np.broadcast_to(index, (*lead, *tail)).reshape(
-                    -1, *tail
-                ),
-            )
-            for each in (a, b)
-        ]
+        wide = [_stacked(walk, each, lead) for each in (a, b)]
         parts = [
-            view(
-                walk,
-                product(walk, *(view(walk, each, lambda index, i=i: index[i]) for each in wide)),
-                lambda index: index[None],
-            )
+            taken(walk, product(walk, taken(walk, wide[0], i), taken(walk, wide[1], i)), None)
             for i in range(wide[0].shape[0])
         ]
         y = view(walk, joined(walk, parts, 0), lambda each: each.reshape(*lead, rows, n))
@@ -144,6 +131,12 @@ def matmul(walk: Lowering, a: Value, b: Value) -> Value:
         if squeeze[0]
         else y
     )
+
+
+def _stacked(walk: Lowering, value: Value, lead: tuple[int, ...]) -> Value:
+    """The matrices of a value one behind the other, repeated where its leading axes are."""
+    tail = value.shape[-2:]
+    return view(walk, value, lambda each: np.broadcast_to(each, (*lead, *tail)).reshape(-1, *tail))
 
 
 def _einsum(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:

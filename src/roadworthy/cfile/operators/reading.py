@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from roadworthy.cfile.graph import Node
-from roadworthy.cfile.lowering import Unsupported
+from roadworthy.cfile.lowering import Result, Unsupported
 from roadworthy.cfile.values import Value
 from roadworthy.spec.port import Array
 
@@ -41,18 +41,21 @@ def text(node: Node, name: str, default: str) -> str:
     return value
 
 
-def given(inputs: Sequence[Value | None], position: int) -> Value | None:
-    return inputs[position] if position < len(inputs) else None
+def given(inputs: Sequence[Result | None], position: int) -> Value | None:
+    value = inputs[position] if position < len(inputs) else None
+    if isinstance(value, list):
+        raise Unsupported("a sequence where a value should be")
+    return value
 
 
-def needed(inputs: Sequence[Value | None], position: int) -> Value:
+def needed(inputs: Sequence[Result | None], position: int) -> Value:
     value = given(inputs, position)
-    if value is None or isinstance(value, list):
+    if value is None:
         raise Unsupported(f"input {position} is missing")
     return value
 
 
-def known(inputs: Sequence[Value | None], position: int, what: str) -> Array:
+def known(inputs: Sequence[Result | None], position: int, what: str) -> Array:
     """An input that must not depend on the inputs of the policy: a size, an axis."""
     found = needed(inputs, position).known
     if found is None:
@@ -60,7 +63,7 @@ def known(inputs: Sequence[Value | None], position: int, what: str) -> Array:
     return found
 
 
-def numbers(inputs: Sequence[Value | None], position: int, what: str) -> list[int] | None:
+def numbers(inputs: Sequence[Result | None], position: int, what: str) -> list[int] | None:
     """Known whole numbers, or None where the input is left out."""
     if given(inputs, position) is None:
         return None

@@ -11,14 +11,14 @@ import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.products import product
 from roadworthy.cfile.operators.reading import given, integer, known, needed, text
-from roadworthy.cfile.operators.views import joined, view
+from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value, const, scalar
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
@@ -39,11 +39,11 @@ def _cell(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     over: list[Value] = []
     ends: list[list[Value]] = [[], []]
     for direction in range(len(weights)):
-        own = [view(walk, each, lambda index, d=direction: index[d]) for each in starts]
+        own = [taken(walk, each, direction) for each in starts]
         backward = text(node, "direction", "forward") == "reverse" or direction == 1
         outputs: list[Value] = []
         for step in range(steps)[:: -1 if backward else 1]:
-            now = view(walk, x, lambda index, s=step: index[s])
+            now = taken(walk, x, step)
             arrays = (weights[direction], recurrent[direction], biases[direction])
             own = [walk.stored(each) for each in _STEPS[node.op](walk, now, own, arrays, hidden)]
             outputs.append(view(walk, own[0], lambda index: index[None, None]))
@@ -80,7 +80,7 @@ def _refuse_unusual(node: Node, inputs: Inputs, gates: int) -> None:
 def _parts(walk: Lowering, gates: Value, hidden: int) -> list[Value]:
     count = gates.shape[1] // hidden
     return [
-        view(walk, gates, lambda index, p=place: index[:, p * hidden : (p + 1) * hidden])
+        taken(walk, gates, slice(None), slice(place * hidden, (place + 1) * hidden))
         for place in range(count)
     ]
 

@@ -10,13 +10,13 @@ import numpy as np
 from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import rows as kernels
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.products import rounded
 from roadworthy.cfile.operators.reading import given, integer, needed, number, numbers
 from roadworthy.cfile.operators.views import view
 from roadworthy.cfile.values import Leaf, Value, scalar, size
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 
 
 def reduced(walk: Lowering, x: Value, axes: Sequence[int], kind: str, *, keep: bool) -> Value:
@@ -133,7 +133,7 @@ def _argmax(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         raise Unsupported("select_last_index=1")
     lined = view(walk, x, lambda each: np.moveaxis(each, axis, -1).reshape(-1, x.shape[axis]))
     leaf = walk.stored(lined, ordered=True)
-    out = walk.work(np.int64, lined.shape[0])
+    out = walk.work("int64", lined.shape[0])
     walk.add(kernels.argument(leaf, out, least=node.op == "ArgMin"))
     keep = bool(integer(node, "keepdims", 1))
     shape = tuple(1 if a == axis else s for a, s in enumerate(x.shape) if keep or a != axis)
@@ -164,7 +164,7 @@ def _top_k(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     )
     shape = (*lined.shape[:-1], k)
     count = int(np.prod(shape, dtype=np.int64))
-    values, places = walk.work(x.dtype, count), walk.work(np.int64, count)
+    values, places = walk.work(x.dtype, count), walk.work("int64", count)
     walk.add(kernels.largest(leaf, values, places, k, least=not integer(node, "largest", 1)))
     index = np.moveaxis(np.arange(count).reshape(shape), -1, axis)
     return [Leaf(values, index), Leaf(places, index)]

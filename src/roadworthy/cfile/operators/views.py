@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from roadworthy.cfile.graph import Node
-from roadworthy.cfile.lowering import Lower, Lowering, Unsupported
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import (
     given,
     integer,
@@ -20,7 +20,7 @@ from roadworthy.cfile.operators.reading import (
 from roadworthy.cfile.values import Leaf, Tree, Value, const, moved, size
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Value | None]
+Inputs = Sequence[Result | None]
 
 
 def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
@@ -30,6 +30,11 @@ def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
         if np.prod(shape, dtype=np.int64) > size(value):
             value = walk.stored(value)
     return moved(value, move)
+
+
+def taken(walk: Lowering, value: Value, *index: object) -> Value:
+    """`value[index]`."""
+    return view(walk, value, lambda each: each[index])
 
 
 def _reshape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -105,8 +110,8 @@ def _split(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     if isinstance(x, Tree):
         x = walk.stored(x)  # each part would evaluate what it shares with the others
     return [
-        view(walk, x, lambda index, a=end - length, b=end: index.take(range(a, b), axis))
-        for end, length in zip(ends, sizes, strict=True)
+        taken(walk, x, *(slice(None),) * (axis % len(x.shape)), slice(end - length, end))
+        for end, length in zip(ends.tolist(), sizes, strict=True)
     ]
 
 
@@ -176,7 +181,7 @@ def _pad(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 
 def _identity(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    return [inputs[0]]  # type: ignore[list-item]
+    return [needed(inputs, 0)]
 
 
 def _shape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
