@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Two workers on two cores: a thread that waits for work must not spin beside them.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
-.PHONY: demo quick test test-rest test-all check bench boards docs format clean
+.PHONY: demo quick test test-rest test-long test-all check bench boards docs format clean
 
 demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
@@ -24,9 +24,13 @@ quick: $(READY)
 test: $(READY)
 	$(PYTEST) -m 'not slow and not framework'
 
-# What `make test` leaves out, and nothing else. CI runs it after `make test`.
+# What `make test` leaves out, but for the long sampling. CI runs it after `make test`.
 test-rest: $(READY_ALL)
-	$(PYTEST) -m 'slow or framework'
+	$(PYTEST) -m '(slow or framework) and not long'
+
+# Sampling that no push waits for: more seeds, many closed loops in simulators.
+test-long: $(READY_ALL)
+	$(PYTEST) -m 'long'
 
 # Everything: every claim over every case and every target, every framework, every example.
 test-all: $(READY_ALL)
@@ -44,6 +48,7 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/verification.py
+	$(BIN)/python benchmarks/operator_sweep.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 
 # The policy as C on every processor that qemu has here; it says what to install for the others.

@@ -69,6 +69,13 @@ class Robot(ExportableEnvironment):
             self.baz += 0.3
         return self.compute_observations(), False
 
+    def observations_reset(self) -> Tensor:
+        for each in (self.foo, self.bar, self.baz):
+            each.fill_(1.0)
+        self.last.zero_()
+        self.target = torch.zeros(1, 2)
+        return self.compute_observations()
+
     def empty_actions(self) -> Tensor:
         return torch.zeros(1, 2)
 

@@ -199,6 +199,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
     assert [path.stem for path in stored] == [
         "environment",
         "export_time",
+        "operators",
         "start_up",
         "step_latency",
         "torchrl_rollouts",

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "roadworthy"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
-BASE = {"errors", "quiet", "lines"}
+BASE = {"errors", "quiet", "lines", "border"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
 EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "errors": set(),
     "quiet": set(),
     "lines": set(),
+    "border": {"errors", "lines"},
     "targets": {"errors"},
     "spec": {*BASE, "targets"},
     "program": {*BASE, "spec"},
@@ -115,6 +116,13 @@ def test_running_a_policy_imports_nothing_heavy(path: Path) -> None:
     known = {f"roadworthy.{each.removesuffix('.py').replace('/', '.')}" for each in READS_ONNX}
     if name(path) not in READS_ONNX:
         assert not known & at_import(path)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_onnxruntime_has_one_door(path: Path) -> None:
+    """Behind which its telemetry is off."""
+    door = name(path) == "runtime/telemetry.py"
+    assert ("onnxruntime" in roots_of(everywhere(path))) == door
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if part(p) in RUNNING], ids=name)

@@ -16,8 +16,9 @@ NAMES = [
     "About", "Adapter", "Argmax", "Attribute", "BatchSpecialised", "Bundle", "BundleCorrupt",
     "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
     "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
-    "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
-    "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "ScaleOffset",
+    "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
+    "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "RoadworthyWarning",
+    "ScaleOffset",
     "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",
     "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
 ]  # fmt: skip

@@ -21,9 +21,10 @@ def selected(target: str) -> str | None:
     return line[1]
 
 
-def test_what_make_test_leaves_out_is_what_test_rest_runs() -> None:
+def test_what_make_test_leaves_out_is_what_test_rest_and_test_long_run() -> None:
     assert selected("test") == "not slow and not framework"
-    assert selected("test-rest") == "slow or framework"
+    assert selected("test-rest") == "(slow or framework) and not long"
+    assert selected("test-long") == "long"
     assert selected("test-all") is None
 
 

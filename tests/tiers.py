@@ -1,7 +1,8 @@
 """Which of `make quick`, `make test` and `make test-all` runs a test: by marker, not by a skip.
 
 A test without a marker is in `make test`. `slow` and `framework` leave it to `make test-all`, which
-selects everything. `quick` is set here, by place: a new file of a quick folder need not say it.
+selects everything; `long` besides one of them leaves it out of CI, to `make test-long`. `quick` is
+set here, by place: a new file of a quick folder need not say it.
 """
 
 from __future__ import annotations

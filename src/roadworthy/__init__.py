@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from roadworthy.errors import CertificateFailed as CertificateFailed
     from roadworthy.errors import ExportError as ExportError
     from roadworthy.errors import Finding as Finding
+    from roadworthy.errors import InternalError as InternalError
     from roadworthy.errors import MissingExtra as MissingExtra
     from roadworthy.errors import PortMismatch as PortMismatch
     from roadworthy.errors import RoadworthyError as RoadworthyError
+    from roadworthy.errors import RoadworthyWarning as RoadworthyWarning
     from roadworthy.errors import UsageError as UsageError
     from roadworthy.exporting import ExportOptions as ExportOptions
     from roadworthy.exporting import export as export
@@ -79,6 +81,7 @@ _HOMES = {
     "ExportError": "roadworthy.errors",
     "ExportOptions": "roadworthy.exporting",
     "Finding": "roadworthy.errors",
+    "InternalError": "roadworthy.errors",
     "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",
@@ -87,6 +90,7 @@ _HOMES = {
     "PolicyWrapper": "roadworthy.runtime.protocol",
     "PortMismatch": "roadworthy.errors",
     "RoadworthyError": "roadworthy.errors",
+    "RoadworthyWarning": "roadworthy.errors",
     "ScaleOffset": "roadworthy.spec.transforms",
     "ScaleToBounds": "roadworthy.spec.transforms",
     "Signature": "roadworthy.spec.signature",

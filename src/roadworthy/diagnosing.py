@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import adapter_for
+from roadworthy.border import answers, unforeseen
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
@@ -20,7 +21,7 @@ from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient, network
 from roadworthy.door import to_source
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.errors import ExportError, Finding, RoadworthyError
+from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.exporting import ExportOptions, ExportPlan, captured, write_bundle
 from roadworthy.program import Program
 from roadworthy.source import Source
@@ -85,6 +86,7 @@ class Diagnosis:
         return f"no errors; {trial}"
 
 
+@answers
 def diagnose(
     source: Any,
     *,
@@ -97,6 +99,7 @@ def diagnose(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] | None = None,
     fix: bool = False,
     options: ExportOptions | None = None,
     **framework: Any,
@@ -110,6 +113,7 @@ def diagnose(
     keywords = {
         "example": example, "memory": memory, "normalizer": normalizer, "outputs": outputs,
         "action": action, "about": about, "dynamic": dynamic, "batch": batch, "period_s": period_s,
+        "ignore": ignore,
         **framework,
     }  # fmt: skip
     subject = source.module if isinstance(source, Source) else source
@@ -165,14 +169,11 @@ def _diagnosed_without_module(
 def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
     """What is left of a suspicion after a trial that followed the original step by step.
 
-    A value that leaves the graph would have stopped the capture. State that shows later than the
-    steps that were compared would not: it is told, as a note.
+    A value that leaves the graph would have stopped the capture, and so would state that a later
+    call reads.
     """
     for finding in suspected:
-        if finding.code == "RW112":
-            what = "forward writes it, but no output depended on it in the steps that were compared"
-            yield dataclasses.replace(finding, what=what, severity="note")
-        elif finding.code not in ("RW103", "RW111", "RW173", "RW174"):
+        if finding.code not in ("RW103", "RW111", "RW112", "RW173", "RW174"):
             yield finding
 
 
@@ -183,7 +184,7 @@ def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> 
 def _ran(patient: Patient, source: Source) -> list[Finding]:
     """What running the policy shows; nothing where it does not run, which the trial will say."""
     try:
-        with export_mode(source):
+        with analysis_mode(source):
             analysis = ModuleAnalysis(source)
             return findings(dataclasses.replace(patient, analysis=analysis), RUNNING)
     except Exception:  # whatever it was, the trial meets it too
@@ -215,7 +216,5 @@ def _trial(
     except RoadworthyError as error:
         return error.findings
     except Exception as error:  # what an object of a user's can do, it will do
-        what = f"the trial export raised {type(error).__name__}: {error}"
-        hint = "call rw.export with the same arguments to see the traceback"
-        return [Finding(code=ExportError.code, what=what, hint=hint)]
+        return unforeseen(error).findings
     return None

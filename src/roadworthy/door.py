@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import COMMON, Adapter, adapter_for
+from roadworthy.border import answers
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from roadworthy.source import Source
 
 
+@answers
 def to_source(thing: Any, **keywords: Any) -> Described:
     """The source of anything that an adapter knows, or of a plain module.
 
@@ -120,6 +122,7 @@ def plain_module(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] = (),
 ) -> Source:
     """The source of a module that belongs to no framework."""
     from roadworthy.source import Source
@@ -132,6 +135,7 @@ def plain_module(
     return Source(
         module, example=example, memory=memory or {}, normalizer=normalizer, outputs=outputs,
         action=action, about=about or {}, dynamic=dynamic or {}, batch=batch, period_s=period_s,
+        ignore=ignore,
     )  # fmt: skip
 
 

@@ -8,7 +8,10 @@ RoadworthyError              every error a user is meant to see; carries one or 
 │   └── BatchSpecialised     the graph works for one batch size only
 ├── BundleError              a bundle cannot be read or written
 │   └── BundleCorrupt        a file is not the one that was certified
-└── CertificateFailed        the artifact does not behave like the original
+├── CertificateFailed        the artifact does not behave like the original
+└── InternalError            a mistake of Roadworthy's own; the traceback is its cause
+
+RoadworthyWarning            what an export that succeeded has to say, through Python's `warnings`
 """
 
 from __future__ import annotations
@@ -114,6 +117,16 @@ class CertificateFailed(RoadworthyError):
     """The artifact does not behave like the original."""
 
     code = "RW300"
+
+
+class InternalError(RoadworthyError):
+    """A mistake of Roadworthy's own, to be reported; what was raised is its `__cause__`."""
+
+    code = "RW900"
+
+
+class RoadworthyWarning(UserWarning):
+    """A question about a policy that was exported: something may be missing in it."""
 
 
 def need(module: str, *, extra: str) -> ModuleType:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,19 @@ from roadworthy import backends
 from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
+from roadworthy.backends.departures import departures
+from roadworthy.border import answers
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.errors import CertificateFailed, ExportError, UsageError
+from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
+from roadworthy.runtime.canary import remember
 from roadworthy.source import Source
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
@@ -35,6 +39,7 @@ from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.port import About
 from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
+from roadworthy.verification.allowance import with_allowance
 from roadworthy.verification.examine import examine
 
 if TYPE_CHECKING:
@@ -104,6 +109,7 @@ class ExportPlan:
         return backends.get(target).configured(self.settings)
 
 
+@answers
 def export(
     source: Any,
     folder: str | os.PathLike[str],
@@ -117,6 +123,7 @@ def export(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
     translations: Table | None = None,
     decompositions: Table | None = None,
@@ -126,7 +133,7 @@ def export(
 ) -> Bundle:
     """The certified bundle in `folder`, made from whatever `rw.to_source` understands.
 
-    The keywords up to `period_s` are those of `rw.Source`, which says what each means. Policies of
+    The keywords up to `ignore` are those of `rw.Source`, which says what each means. Policies of
     a known framework bring their own (`exploration=` for TorchRL). `targets` are the forms that it
     takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
     every check against the live original, or `options.allow_uncertified` waives that; the waiver
@@ -143,11 +150,18 @@ def export(
     sealing.refuse_foreign(Path(folder))
     described = to_source(
         source, example=example, memory=memory, normalizer=normalizer, outputs=outputs,
-        action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s, **framework,
+        action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s,
+        ignore=ignore, **framework,
     )  # fmt: skip
-    return export_source(described, folder, plan)
+    bundle = export_source(described, folder, plan)
+    certificate = Certificate.from_bytes(bundle.files[bundles.CERTIFICATE])
+    for finding in certificate.findings:
+        if finding.severity == "warning":
+            warnings.warn(str(finding), RoadworthyWarning, stacklevel=3)  # beyond the border
+    return bundle
 
 
+@answers
 def export_environment(
     env: ExportableEnvironment,
     actor: torch.nn.Module,
@@ -192,11 +206,12 @@ def captured(source: Described, plan: ExportPlan) -> tuple[Program, Original]:
         return environment.program, environment
     plan.say("capturing the module")
     if not plan.fix:
-        return capture(source), original_of(source)
+        program = capture(source)
+        return program, original_of(source, program)
     from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
 
     program, compared = captured_with_fixes(source, seed=plan.options.seed)
-    return program, original_of(compared)
+    return program, original_of(compared, program)
 
 
 def write_bundle(
@@ -213,8 +228,11 @@ def write_bundle(
             written = backend.lower(program, partial)
             files[name] = [path.relative_to(partial).as_posix() for path in written]
         plan.say("recording the original")
-        trace = original.record(program.signature, seed=options.seed)
+        program = replace(program, sampling=original.tried(program.signature, program.sampling))
+        trace = original.record(program.signature, seed=options.seed, sampling=program.sampling)
         _refuse_never_finite(trace)
+        yardstick = original.yardstick(program.signature)
+        trace = with_allowance(trace, yardstick, program.signature, options.seed)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
         for backend in lowering.values():
             if isinstance(backend, WritesTrace):
@@ -222,13 +240,20 @@ def write_bundle(
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)
+        if "onnx" in files:
+            notes = departures(program, plan.translations)
+            certificate = replace(certificate, findings=(*certificate.findings, *notes))
         if not certificate.passed:
             if not options.allow_uncertified:
                 _raise_failed(certificate, original)
             waived = described | {"waivers": ["uncertified"]}
             sealing.write_json(partial / bundles.MANIFEST, waived)
         sealing.write_json(partial / bundles.CERTIFICATE, certificate.to_json())
-    return Bundle.open(target)
+    bundle = Bundle.open(target)
+    for name in bundle.targets:
+        if not target_table.get(name).code:  # it was loaded and stepped here: it need not be tried
+            remember(bundle.files_of(name).values())
+    return bundle
 
 
 def _raise_failed(certificate: Certificate, original: Original) -> None:
@@ -266,6 +291,7 @@ def manifest(
         "version": bundles.VERSION,
         "signature": program.signature.to_json(),
         "recipe": program.recipe,
+        "sampling": program.sampling.to_json(),
         "targets": {name: list(written) for name, written in files.items()},
         **onnx,
         "waivers": [],
@@ -284,5 +310,10 @@ def _certify(partial: Path, original: Original, options: ExportOptions) -> Certi
     """The certificate of the very bytes that are about to be published."""
     unsealed = sealing.unsealed(partial)
     return examine(
-        unsealed, original=original, seed=options.seed, progress=options.progress, trust=True
+        unsealed,
+        original=original,
+        seed=options.seed,
+        progress=options.progress,
+        trust=True,
+        canary=False,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import linecache
 import re
 import sysconfig
 import traceback
@@ -11,14 +12,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 _OWN = Path(__file__).resolve().parent
 # What Python and this package are made of: nobody's own object.
 MACHINERY = ("builtins", "types", "importlib", "_frozen_importlib", "roadworthy")
 # Packages whose code is not the author's to change, whatever they install.
-LIBRARIES = ("torch", "tensordict", "torchrl", "numpy", "onnx", "onnxscript", "gymnasium")
+LIBRARIES = (
+    "torch", "tensordict", "torchrl", "numpy", "onnx", "onnx_ir", "onnxscript", "onnxruntime",
+    "gymnasium",
+)  # fmt: skip
 _PLACE = re.compile(r"([^:]+):(\d+) \((.*)\)")
 _QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')
 
@@ -28,9 +32,31 @@ def user_line(error: BaseException) -> str:
     return _deepest(traceback.extract_tb(error.__traceback__))
 
 
+def culprit(error: BaseException) -> tuple[str, bool]:
+    """Where an error came from, whatever library raised it below; and whether that is the user's.
+
+    Ours is named from the root of the package, `capture/snapshot.py:197 (the code)`.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        place = Path(frame.filename).resolve()
+        if _OWN in place.parents:
+            return f"{place.relative_to(_OWN).as_posix()}:{frame.lineno} ({frame.line})", False
+        if is_authors(place) and place.is_file():
+            return f"{place.name}:{frame.lineno} ({frame.line})", True
+    return "", False
+
+
 def current_line() -> str:
     """The line of the author's that is running now."""
     return _deepest(traceback.extract_stack())
+
+
+def frame_line(frame: FrameType) -> str:
+    """The line that a frame is at."""
+    place = Path(frame.f_code.co_filename)
+    return (
+        f"{place.name}:{frame.f_lineno} ({linecache.getline(str(place), frame.f_lineno).strip()})"
+    )
 
 
 def quoted_line(text: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.errors import Finding
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ class Program:
     the outputs and then the memory. `recipe` says how the graph was composed around the
     caller's module, so that the module can be compared with the artifact later. `substep` is the
     graph for the ticks between two decisions, where the signature has a clock. `fixes` says what
-    was changed on the way from the caller's module to the graph.
+    was changed on the way from the caller's module to the graph. `sampling` says which values of
+    the inputs are worth trying.
     """
 
     signature: Signature
@@ -30,3 +32,4 @@ class Program:
     substep: torch.export.ExportedProgram | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     fixes: tuple[Finding, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)

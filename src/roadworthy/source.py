@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,13 @@ from roadworthy.spec.layout import Layout, layout_of, ports_of, unpack
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
+
+# Keywords that go by name, and what is written for them.
+_BY_NAME = {
+    "memory": "{'h': 'hidden'}",
+    "about": "{'obs': rw.About(unit='rad')}",
+    "dynamic": "{'tokens': {1: 'length'}}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,7 @@ class Source:
     dynamic     port name → {axis: name} for sizes that vary besides the batch
     batch       None: any number of rows; a number: that one only
     meaning     what the first output means to an environment, where `action` does not say it
+    ignore      what persists between calls and does not matter, by name: "steps"
     rewritten   what `module` is a rewriting of, where an adapter made it
     """
 
@@ -77,6 +85,7 @@ class Source:
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict, kw_only=True)
     batch: int | None = field(default=None, kw_only=True)
     meaning: Action | None = field(default=None, kw_only=True)
+    ignore: Sequence[str] = field(default=(), kw_only=True)
     rewritten: Rewriting | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -86,8 +95,13 @@ class Source:
                 f"expected a torch.nn.Module, got {type(self.module).__name__}",
                 hint="wrap it in a torch.nn.Module whose forward calls it",
             )
+        findings = list(_no_mappings(self))
+        if findings:
+            raise UsageError(findings=findings)
         if not isinstance(self.action, (tuple, list)):
             object.__setattr__(self, "action", (self.action,))
+        names = (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
+        object.__setattr__(self, "ignore", names)
         object.__setattr__(self, "example", self._named_example())
         memory = {
             name: Attribute(each) if isinstance(each, str) else each
@@ -140,17 +154,34 @@ class Source:
 
     def _named_example(self) -> dict[str, Any]:
         if isinstance(self.example, Mapping):
-            if not self.example:
+            example = dict(self.example.items())  # a TensorDict has neither a truth nor such keys
+            if not example:
                 raise UsageError("the example is empty", hint="pass example={'obs': obs}")
-            for name in self.example:
+            for name in example:
                 if not isinstance(name, str):
                     raise UsageError(
                         f"the example has the key {name!r}, expected a name",
                         hint="pass example={'obs': obs}",
                     )
-            return dict(self.example)
+            return example
         parameters = forward_parameters(self.module)
         return {parameters[0] if parameters else "obs": self.example}
+
+
+def _no_mappings(source: Source) -> Iterator[Finding]:
+    """What is wrong with the keywords that go by name."""
+    for keyword, such_as in _BY_NAME.items():
+        value = getattr(source, keyword)
+        hint = f"pass {keyword}={such_as}"
+        if not isinstance(value, Mapping):
+            what = f"expected a mapping from names, got {type(value).__name__}"
+            yield Finding(code=UsageError.code, where=f"{keyword}=", what=what, hint=hint)
+            continue
+        expected = {"about": About, "dynamic": Mapping}.get(keyword, object)
+        for name, each in value.items():
+            if not isinstance(name, str) or not isinstance(each, expected):
+                what = f"expected {such_as}, got {name!r}: {type(each).__name__}"
+                yield Finding(code=UsageError.code, where=f"{keyword}=", what=what, hint=hint)
 
 
 def forward_parameters(module: torch.nn.Module) -> list[str]:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roadworthy.border import answers
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError, need
-from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.bundle import Bundle, restored
 from roadworthy.spec.certificate import Certificate
 from roadworthy.verification.examine import Progress, examine
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Env = str | Callable[[], Any] | ClosedLoop
 
 
+@answers
 def verify(
     path: str | os.PathLike[str],
     *,
@@ -31,6 +33,7 @@ def verify(
     seed: int = 0,
     trust: bool = False,
     device: str = "cpu",
+    canary: bool = True,
     progress: Progress | None = None,
     **keywords: Any,
 ) -> Certificate:
@@ -45,8 +48,9 @@ def verify(
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
+    `canary` is that of `rw.load`.
     """
-    if not Path(path).is_dir():
+    if not Path(path).is_dir() and not restored(Path(path)):
         raise UsageError(
             f"{path} is not a bundle folder",
             hint="pass the folder: a lone .onnx has no recorded steps to compare with",
@@ -75,6 +79,7 @@ def verify(
         seed=seed,
         trust=trust,
         device=device,
+        canary=canary,
         progress=progress,
     )
 

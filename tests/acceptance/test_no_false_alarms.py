@@ -11,7 +11,7 @@ import roadworthy as rw
 from tests.conftest import Verified
 from tests.policies import CASES
 
-# What is true of these two, and no alarm: dropout and batch norm were left in training mode.
+# What is true of these, and no alarm: dropout and batch norm were left in training mode.
 NOTED = {
     "left_in_training": ["RW160"],
     "transformer": ["RW160"],
@@ -32,7 +32,7 @@ def test_a_good_policy_raises_no_alarm(verified: Verified) -> None:
 
 def test_a_policy_that_always_chooses_the_same_is_remarked(tmp_path: Path) -> None:
     actor = nn.Linear(4, 3)
-    actor.bias.data[1] = 1e4
+    actor.bias.data[1] = 1e7
     rw.export(actor, tmp_path / "b", example={"input": torch.zeros(1, 4)}, action=rw.Argmax())
     (warning,) = rw.verify(tmp_path / "b").raise_if_failed().findings
     assert (warning.code, warning.where, warning.severity) == ("RW325", "actions", "warning")

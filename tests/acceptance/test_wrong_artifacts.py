@@ -289,6 +289,8 @@ def test_the_cause_is_named(judged: Judged, case: str) -> None:
         "RW312",
         "RW313",
         "RW320",
+        "RW330",
+        "RW332",
     }
     assert cause in [f"{each.where}: {each.what}" for each in causes]
 

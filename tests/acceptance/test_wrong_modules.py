@@ -33,11 +33,17 @@ def environment(kind: type[mistakes.Sound], folder: Path) -> tuple[rw.Finding, .
     return caught.value.findings
 
 
+def remarks(bundle: rw.Bundle) -> list[rw.Finding]:
+    """What the certificate says, besides where its operators (an ELU) depart from PyTorch."""
+    found = rw.Certificate.from_bytes(bundle.files["certificate.json"]).findings
+    return [each for each in found if each.code != "RW340"]
+
+
 def test_the_sound_walker_is_exported_without_a_remark(tmp_path: Path) -> None:
     bundle = rw.export(source(walkers.Walker()), tmp_path / "bundle")
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert certificate.passed
-    assert certificate.findings == ()
+    assert remarks(bundle) == []
 
 
 @pytest.mark.parametrize(
@@ -100,8 +106,10 @@ def test_4_5_6_state_that_is_not_declared(
 ) -> None:
     (finding,) = refused(source(kind()))
     assert (finding.code, finding.where) == ("RW112", f"{kind.__name__}.{path}")
-    assert finding.what == "changes at every call, and the next output depends on it"
-    assert f"memory={{{path!r}: {path!r}}}" in finding.hint
+    assert finding.what.startswith("a call writes it, and a later call reads it")
+    assert (
+        f"memory={{{path!r}: {path!r}}}; if it does not matter: ignore=[{path!r}]" in finding.hint
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,7 @@ def test_7_8_training_mode_is_left_before_the_export(kind: type[nn.Module], tmp_
     got = rw.load(tmp_path / "bundle").act(values.numpy())
     assert np.abs(got - module.eval()(values).numpy()).max() <= 1e-5
     assert np.abs(got - module.train()(values).numpy()).max() > 1e-2
-    (note,) = rw.Certificate.from_bytes(bundle.files["certificate.json"]).findings
+    (note,) = remarks(bundle)
     assert (note.code, note.severity) == ("RW160", "note")
     assert note.what.endswith("in training mode; the export used evaluation mode")
 
@@ -154,7 +162,8 @@ def test_8_statistics_of_the_batch(refused: Refused) -> None:
 
 
 def test_8_statistics_of_the_batch_by_hand(refused: Refused) -> None:
-    failure, cause = refused(source(walkers.OwnBatchStatistics()))
+    findings = refused(source(walkers.OwnBatchStatistics()))
+    failure, cause = findings[0], next(each for each in findings if each.code == "RW320")
     assert (failure.code, failure.where) == ("RW300", "batch")
     assert failure.hint == "RW320 names the likely cause"
     assert (cause.code, cause.what) == ("RW320", "rows of a batch influence each other")
@@ -166,7 +175,7 @@ def test_8_statistics_of_the_batch_by_hand(refused: Refused) -> None:
 def test_10_a_normaliser_that_goes_on_learning(refused: Refused) -> None:
     finding, _ = refused(source(walkers.Walker(), normalizer=walkers.AlwaysLearning()))
     assert (finding.code, finding.where) == ("RW112", "normalizer.mean")
-    assert finding.what == "the normaliser still learns: its statistics change at every call"
+    assert finding.what == "the normaliser goes on learning: its statistics change at every call"
 
 
 def test_10_a_normaliser_that_goes_on_learning_inside(refused: Refused) -> None:
@@ -194,12 +203,13 @@ def test_10_a_normaliser_that_goes_on_learning_inside(refused: Refused) -> None:
 )
 def test_10_a_normaliser_that_was_not_loaded(normalizer: object, what: str, tmp_path: Path) -> None:
     bundle = rw.export(source(walkers.Walker(), normalizer=normalizer), tmp_path / "bundle")
-    certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
-    (warning,) = certificate.findings
+    (warning,) = remarks(bundle)
     assert (warning.code, warning.severity) == ("RW163", "warning")
     assert warning.where == "normalizer of obs"
     assert what in warning.what
-    assert "warning: [RW163] normalizer of obs: " in str(certificate)
+    assert "warning: [RW163] normalizer of obs: " in str(
+        rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    )
 
 
 @pytest.mark.parametrize("kind", [walkers.Samples, walkers.SamplesDiscrete])
@@ -226,9 +236,10 @@ def test_16_a_state_of_the_last_episode(refused: Refused) -> None:
 
 def test_18_a_state_whose_layers_and_rows_are_mixed_up(refused: Refused) -> None:
     wrong = artifacts.Lstm(swaps_layout=True)
-    failure, *_, cause = refused(artifacts.recurrent(wrong, artifacts.two_states()))
+    failure, *others = refused(artifacts.recurrent(wrong, artifacts.two_states()))
+    cause = next(each for each in others if each.code == "RW320")
     assert (failure.code, failure.where) == ("RW300", "batch")
-    assert (cause.code, cause.where) == ("RW320", "batch")
+    assert cause.where == "batch"
     assert cause.what == "rows of a batch influence each other, through the memory"
     assert cause.hint.startswith("keep the memory as (layers, batch, features)")
 
@@ -254,6 +265,6 @@ class TickClock(walkers.Walker):
 def test_23_an_integer_that_was_tried_with_zero_and_one_only(tmp_path: Path) -> None:
     example = {**OBS, "tick": torch.zeros(1, dtype=torch.int64)}
     bundle = rw.export(source(TickClock(), example=example), tmp_path / "bundle")
-    (warning,) = rw.Certificate.from_bytes(bundle.files["certificate.json"]).findings
+    (warning,) = remarks(bundle)
     assert (warning.code, warning.where, warning.severity) == ("RW324", "tick", "warning")
     assert warning.what == "an input of int64 without limits: only 0 and 1 were tried"

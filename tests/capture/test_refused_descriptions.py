@@ -206,3 +206,25 @@ def test_description_that_does_not_fit_is_refused(refuse: Refuse, name: str) -> 
     kind, description, expected = DESCRIPTIONS[name]
     findings = refuse(kind(), **{"example": OBS} | description)
     assert [str(each) for each in findings] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"memory": ["h"]}, "memory=: expected a mapping from names, got list"),
+        ({"memory": "hidden"}, "pass memory={'h': 'hidden'}"),
+        ({"about": "rad"}, "about=: expected a mapping from names, got str"),
+        ({"about": {"obs": "rad"}}, "expected {'obs': rw.About(unit='rad')}, got 'obs': str"),
+        ({"dynamic": {"obs": "length"}}, "dynamic=: expected {'tokens': {1: 'length'}}, got 'obs'"),
+        ({"dynamic": 3, "memory": {3: "h"}}, "memory=: expected {'h': 'hidden'}, got 3: str"),
+        ({"translations": ["op"]}, "translations: expected a mapping from operators to functions"),
+        ({"decompositions": "op"}, "decompositions: expected a mapping from operators"),
+    ],
+)
+def test_mapping_that_is_no_mapping_is_refused(
+    tmp_path: Path, keywords: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(rw.UsageError) as caught:
+        rw.export(nn.Linear(4, 2), tmp_path / "b", example={"obs": torch.zeros(1, 4)}, **keywords)
+    assert said in str(caught.value)
+    assert not (tmp_path / "b").exists()

@@ -26,7 +26,11 @@ TENSOR_FIRST = "keep it in a tensor with a batch axis, then "
             "encoder.hidden",
             "declare what persists: memory={'hidden': 'encoder.hidden'}",
         ),
-        (refused.HiddenBuffer, "trace", "declare what persists: memory={'trace': 'trace'}"),
+        (
+            refused.HiddenBuffer,
+            "trace",
+            f"{TENSOR_FIRST}declare what persists: memory={{'trace': 'trace'}}",
+        ),
         (
             refused.HiddenCounter,
             "calls",
@@ -34,23 +38,27 @@ TENSOR_FIRST = "keep it in a tensor with a batch axis, then "
         ),
         (
             refused.HiddenList,
-            "past[0]",
+            "past",
             f"{TENSOR_FIRST}declare what persists: memory={{'past': 'past'}}",
         ),
     ],
 )
 def test_hidden_state_is_named(refuse: Refuse, kind: type[nn.Module], path: str, hint: str) -> None:
     (finding,) = refuse(kind(), example=OBS)
-    assert finding == rw.Finding(
-        code="RW112",
-        where=f"{kind.__name__}.{path}",
-        what="changes at every call, and the next output depends on it",
-        hint=hint,
-    )
+    assert (finding.code, finding.where) == ("RW112", f"{kind.__name__}.{path}")
+    assert finding.what.startswith("a call writes it, and a later call reads it")
+    assert finding.hint == f"{hint}; if it does not matter: ignore=[{path!r}]"
 
 
-def test_state_that_shows_at_the_tenth_call_fails_the_certificate(refuse: Refuse) -> None:
-    findings = refuse(refused.EveryTenth(), example=OBS)
+def test_state_that_shows_at_the_tenth_call_is_refused_before_anything_is_compared(
+    refuse: Refuse,
+) -> None:
+    (finding,) = refuse(refused.EveryTenth(), example=OBS)
+    assert (finding.code, finding.where) == ("RW112", "EveryTenth.calls")
+
+
+def test_ignored_state_that_matters_fails_the_certificate(refuse: Refuse) -> None:
+    findings = refuse(refused.EveryTenth(), example=OBS, ignore=["calls"])
     line = refused.line(refused.EveryTenth, "self.calls += 1")
     assert [(each.code, each.where) for each in findings] == [
         ("RW112", f"EveryTenth.calls at {line}"), ("RW300", "replay"), ("RW300", "fresh steps"),
@@ -92,8 +100,7 @@ def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) ->
     module = refused.OwnGenerator()
     before = module.rng.get_state()[1:3]
     (finding,) = refuse(module, example=OBS)
-    assert finding.code == "RW112"
-    assert "Draw no random numbers" in finding.hint
+    assert (finding.code, finding.where) == ("RW111", "OwnGenerator.rng")
     assert [str(each) for each in module.rng.get_state()[1:3]] == [str(each) for each in before]
 
 
@@ -129,7 +136,8 @@ def test_value_that_leaves_the_graph_is_refused_at_its_line(
 
 
 def test_rows_that_are_mixed_fail_the_certificate(refuse: Refuse) -> None:
-    finding, cause, *_ = refuse(refused.MixesRows(), example=OBS)
+    finding, *others = refuse(refused.MixesRows(), example=OBS)
+    cause = next(each for each in others if each.code == "RW320")
     assert (finding.code, finding.where) == ("RW300", "batch")
     assert finding.hint == "RW320 names the likely cause"
     assert cause.what == "rows of a batch influence each other"
@@ -195,7 +203,7 @@ def test_mixed_rows_can_be_waived_and_the_waiver_is_recorded(tmp_path: Path) -> 
     assert bundle.manifest["waivers"] == ["uncertified"]
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert not certificate.passed
-    assert [check.name for check in certificate.checks if not check.passed] == ["batch"]
+    assert "batch" in [check.name for check in certificate.checks if not check.passed]
     assert rw.load(tmp_path / "bundle").act(torch.ones(3, 4).numpy()).shape == (3, 4)
 
 

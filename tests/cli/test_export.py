@@ -12,6 +12,35 @@ import pytest
 from roadworthy.cli.app import run
 from tests.cli.conftest import roadworthy
 
+COUNTING = """
+import torch
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 2)
+        self.steps = 0
+
+    def forward(self, obs):
+        self.steps += 1
+        return self.net(obs) * (self.steps < 10**6)
+
+actor = Counting()
+"""
+WARNED = """
+import torch
+
+class Warned(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.drop = torch.nn.Linear(4, 2), torch.nn.Dropout(0.5)
+
+    def forward(self, obs):
+        return self.drop(self.net(obs))
+
+actor = Warned()
+"""
+
 
 def test_export_shows_signature_certificate_and_the_next_command(workshop: Path) -> None:
     result = roadworthy(
@@ -35,6 +64,25 @@ def test_export_takes_memory_and_outputs_and_prints_json(workshop: Path) -> None
     assert [port["name"] for port in data["signature"]["outputs"]] == ["actions"]
     assert [memory["name"] for memory in data["signature"]["memory"]] == ["h"]
     assert data["certificate"]["passed"] is True
+
+
+def test_what_is_ignored_is_taken_and_shown(workshop: Path) -> None:
+    (workshop / "counting.py").write_text(COUNTING)
+    words = ("export", "counting.py:actor", "--input", "obs=4", "-o", "ignoring")
+    refused = roadworthy(*words, cwd=workshop)
+    assert refused.code == 2
+    assert "RW112 Counting.steps: a call writes it, and a later call reads it" in refused.err
+    assert roadworthy(*words, "--ignore", "steps", cwd=workshop).code == 0
+    shown = roadworthy("inspect", "ignoring", cwd=workshop)
+    assert "IGNORED    steps" in shown.out
+    assert roadworthy("inspect", "ignoring", "--json", cwd=workshop).json()["ignored"] == ["steps"]
+
+
+def test_warnings_of_a_successful_export_are_printed(workshop: Path) -> None:
+    (workshop / "warned.py").write_text(WARNED)
+    result = roadworthy("export", "warned.py:actor", "--input", "obs=4", "-o", "w", cwd=workshop)
+    assert result.code == 0, result.err
+    assert "RW160 Warned.drop: 1 part(s) were in training mode" in result.out
 
 
 @pytest.mark.parametrize(

@@ -296,3 +296,15 @@ def test_the_demo_plays_the_same_actions_and_shows_what_forgetting_costs(tmp_pat
 def test_the_makefile_runs_the_demo_that_is_tested_here() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert "\t$(BIN)/roadworthy demo --out demo-bundle\n" in makefile
+
+
+def test_debug_shows_the_traceback_before_and_behind_the_verb(workshop: Path) -> None:
+    words = ("export", "my_policy.py:broken", "-o", "bundle")
+    plain = roadworthy(*words, cwd=workshop)
+    assert plain.code == 2
+    assert "Traceback" not in plain.err
+    for debugged in (("--debug", *words), (*words, "--debug")):
+        result = roadworthy(*debugged, cwd=workshop)
+        assert result.code == 2
+        assert "RuntimeError: no such checkpoint" in result.err.partition("Traceback")[2]
+        assert "roadworthy.errors" in result.err

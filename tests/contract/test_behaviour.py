@@ -197,7 +197,10 @@ def test_one_other_weight_fails_with_port_and_step(
         with torch.no_grad():
             module.mean.weight[0, 0] += 1e-2
     certificate = rw.verify(exported.folder, against=module)
-    assert [check.name for check in certificate.checks if not check.passed] == ["fresh steps"]
+    failed = [check.name for check in certificate.checks if not check.passed]
+    # With a memory of its own the artifact departs as well.
+    free = ["free run"] if exported.bundle.signature.memory else []
+    assert failed == ["fresh steps", *free]
     pattern = (
         rf"\[RW300\] fresh steps: {port}\[\d\]\[\d\] at step \d+: "
         r"expected \S+, got \S+ \(off by "

@@ -68,8 +68,9 @@ def test_certificate_passed_every_check(exported: Exported) -> None:
     batch = [] if exported.source.batch else ["batch"]
     action = exported.bundle.signature.action
     logits = ["logits"] if action is not None and action.kind != "continuous" else []
+    free = ["free run"] if exported.bundle.signature.memory else []
     names = [check.name for check in certificate.checks]
-    assert names == ["replay", *batch, "reset", "fresh steps", *logits]
+    assert names == ["replay", *batch, "reset", "fresh steps", *free, *logits]
     assert exported.bundle.manifest["waivers"] == []
 
 

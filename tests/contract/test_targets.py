@@ -40,9 +40,17 @@ def torch_exported(request: pytest.FixtureRequest, export_once: ExportOnce) -> E
 def test_every_policy_is_certified_as_torch_export_alone(torch_exported: Exported) -> None:
     certificate = rw.Certificate.from_bytes(torch_exported.bundle.files["certificate.json"])
     batch = [] if torch_exported.source.batch else ["batch"]
+    free = ["free run"] if torch_exported.bundle.signature.memory else []
+    action = torch_exported.bundle.signature.action
+    # What is behind a choice does not show, where the choice turns does.
+    moves = any(
+        np.dtype(each.dtype).kind in "fu" for each in torch_exported.bundle.signature.inputs
+    )
+    behind = ["choices"] if moves and action is not None and action.kind != "continuous" else []
     assert certificate.passed
     assert [(c.target, c.name) for c in certificate.checks] == [
-        ("torch_export", name) for name in ("replay", *batch, "reset", "fresh steps")
+        ("torch_export", name)
+        for name in ("replay", *batch, "reset", "fresh steps", *free, *behind)
     ]
     assert torch_exported.bundle.manifest["targets"] == {"torch_export": ["policy.pt2"]}
     assert torch_exported.changed == []
@@ -84,7 +92,7 @@ def test_order_of_targets_means_nothing_and_each_is_certified(tmp_path: Path) ->
     assert [check.title for check in certificate.checks] == [
         "replay", "batch", "reset", "fresh steps", "logits",
         "torch_export replay", "torch_export batch", "torch_export reset",
-        "torch_export fresh steps",
+        "torch_export fresh steps", "torch_export choices",
     ]  # fmt: skip
     assert rw.Certificate.from_json(certificate.to_json()) == certificate
     stages = ("writing ONNX", "writing torch.export", "torch_export: comparing resets")

@@ -53,6 +53,40 @@ class Constant(Net):
         return {"actions": self.net(obs), "gains": torch.full((obs.shape[0], 2), 0.5)}
 
 
+class UnevenLimits(Net):
+    """A whole number and a broken one as limits: torch.onnx alone does not write them."""
+
+    def forward(self, obs: Tensor) -> Any:
+        return self.net(obs).clamp(0, 0.5) - obs.clip(max=0.5, min=-1)
+
+
+class KeepsBuffers(nn.Module):
+    """A pair in two buffers: what looks for state must put them back with their rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8)
+        self.register_buffer("h", torch.zeros(1, 1, 8))
+        self.register_buffer("c", torch.zeros(1, 1, 8))
+
+    def forward(self, obs: Tensor) -> Any:
+        features, (self.h, self.c) = self.rnn(obs.unsqueeze(0), (self.h, self.c))
+        return features.squeeze(0)
+
+
+class KeepsAndReturns(Net):
+    """One memory in an attribute and one of another width as an argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 4))
+
+    def forward(self, obs: Tensor, total: Tensor) -> Any:
+        total = 0.9 * total + self.last.sum(-1, keepdim=True)
+        self.last = self.net(obs)
+        return self.last + total, total
+
+
 class Lstm(nn.Module):
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -105,6 +139,11 @@ def certified(source: rw.Source, folder: Path) -> rw.Bundle:
         rw.Source(Unused(), example={**OBS, "privileged": torch.zeros(1, 2)}),
         rw.Source(KeywordOnly(), example=OBS),
         rw.Source(Constant(), example=OBS),
+        rw.Source(UnevenLimits(), example=OBS),
+        rw.Source(KeepsBuffers(), example=OBS, memory={"h": "h", "c": "c"}),
+        rw.Source(
+            KeepsAndReturns(), example=OBS, memory={"last": "last", "total": torch.zeros(1, 1)}
+        ),
         rw.Source(nn.Identity(), example=OBS),
         rw.Source(nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)), example=OBS),
         rw.Source(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2)).train(), example=OBS),
@@ -112,7 +151,8 @@ def certified(source: rw.Source, folder: Path) -> rw.Bundle:
     ],
     ids=[
         "memory passed through", "memory never read", "unused input", "keyword only",
-        "constant output", "identity", "weight norm", "spectral norm", "array",
+        "constant output", "uneven limits", "buffers", "attribute first",
+        "identity", "weight norm", "spectral norm", "array",
     ],
 )  # fmt: skip
 def test_unusual_policy_is_certified(source: rw.Source, tmp_path: Path) -> None:
@@ -184,7 +224,7 @@ def test_module_that_starts_elsewhere_than_at_zero_fails_the_certificate(tmp_pat
 
 def test_deque_of_past_observations_is_named_and_put_back(tmp_path: Path) -> None:
     module = Deque()
-    with pytest.raises(ExportError, match=r"\[RW112\] Deque\.past\[0\]: changes at every call"):
+    with pytest.raises(ExportError, match=r"\[RW112\] Deque\.past: a call writes it"):
         rw.export(module, tmp_path / "bundle", example=OBS)
     assert list(module.past) == []
 

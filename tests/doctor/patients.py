@@ -165,3 +165,35 @@ class Innocent(nn.Module):
             if times > 1:
                 x = x * 0.5
         return x
+
+
+class SetUpOtherwise(nn.Module):
+    """Code for training, for another distribution and for another head, none of which runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.head = nn.Linear(6, 4), UnusedHead()
+        self.distribution: torch.distributions.Normal | None = None
+        self.kind = "mean"
+
+    def update(self, mean: torch.Tensor) -> None:
+        if self.distribution is None:
+            self.distribution = torch.distributions.Normal(mean, 1.0)
+
+    def forward(self, obs: torch.Tensor, stochastic: bool = False) -> torch.Tensor:
+        mean: torch.Tensor = self.net(obs)
+        if stochastic:
+            self.update(mean)
+            return torch.distributions.Normal(mean, 1.0).sample()
+        if self.kind == "mean":
+            if mean.sum() > 0:
+                mean = mean * float(mean.max())
+            return mean.tanh()
+        elif self.kind == "one_hot":  # noqa: RET505
+            return torch.distributions.OneHotCategorical(logits=mean).sample()
+        return torch.from_numpy(mean.numpy())
+
+
+class UnusedHead(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.multinomial(1)

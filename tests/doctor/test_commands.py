@@ -26,7 +26,7 @@ class Actor(torch.nn.Module):
         self.calls += 1
         if obs.sum() > 0:
             return self.net(obs)
-        return self.net(obs) * self.calls
+        return self.net(obs) * 2
 
 actor = Actor()
 network = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Tanh())

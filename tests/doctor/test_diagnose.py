@@ -127,14 +127,11 @@ def _refused(module: nn.Module) -> tuple[rw.Finding, ...]:
     return caught.value.findings
 
 
-def test_state_that_shows_late_is_told_even_when_the_trial_passed() -> None:
+def test_state_that_shows_late_is_an_error() -> None:
     diagnosis = rw.diagnose(patients.EveryThousandth(), example=OBS)
-    where = f"EveryThousandth.calls at {line(patients.EveryThousandth, 'self.calls += 1')}"
-    assert diagnosis.exported
-    assert found(diagnosis) == [("note", "RW112", where)]
-    assert diagnosis.findings[0].what.endswith(
-        "no output depended on it in the steps that were compared"
-    )
+    assert not diagnosis.exported
+    assert found(diagnosis) == [("error", "RW112", "EveryThousandth.calls")]
+    assert rw.diagnose(patients.EveryThousandth(), example=OBS, ignore=["calls"]).findings == ()
 
 
 def test_actions_that_lack_their_squash_are_a_warning() -> None:
@@ -232,3 +229,20 @@ def test_the_second_opinion_drops_nothing_of_the_first(tmp_path: Path) -> None:
         with pytest.raises(rw.RoadworthyError) as caught:
             rw.export(kind(), tmp_path / "bundle", example={"obs": torch.zeros(1, 4)})
         assert len(caught.value.findings) == 1
+
+
+def test_findings_are_about_code_that_may_run() -> None:
+    kind = patients.SetUpOtherwise
+    torch.manual_seed(0)
+    diagnosis = rw.diagnose(kind(), example=OBS)
+    # The branch on a value may go the other way on the robot; those on settings may not.
+    assert found(diagnosis) == [
+        ("error", "RW103", line(kind, "if mean.sum() > 0:")),
+        ("error", "RW103", line(kind, "mean = mean * float(mean.max())")),
+    ]
+
+
+def test_without_an_example_all_of_the_code_is_read() -> None:
+    codes = [each.code for each in rw.diagnose(patients.SetUpOtherwise()).findings]
+    assert codes.count("RW111") == 2
+    assert "RW112" in codes

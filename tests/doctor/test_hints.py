@@ -90,11 +90,12 @@ def test_every_public_name_in_a_message_exists() -> None:
 
 def test_every_option_in_a_message_exists() -> None:
     command: Any = typer.main.get_command(app)
-    known = {name for verb in command.commands.values() for p in verb.params for name in p.opts}
+    params = [p for verb in (command, *command.commands.values()) for p in verb.params]
+    known = {name for p in params for name in (*p.opts, *p.secondary_opts)}
     named = {
         (place, name)
         for place, said in TEXTS
         for name in re.findall(r"(?<!\w)--[a-z][a-z-]*", said)
     }
-    known |= {"--version", "--json", "--upgrade", "--help"}
+    known |= {"--version", "--json", "--upgrade", "--help", "--debug"}
     assert [each for each in named if each[1] not in known] == []

@@ -13,63 +13,56 @@ from tests.failing.case import Case
 from tests.failing.values import Actor
 
 
-class Whitened(nn.Module):
-    """Targets through the inverse of a task-space inertia."""
+class Whitened(Actor):
+    """Targets through the inverse of an inertia that depends on the pose."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        inertia = torch.diag_embed(2 + self.net(obs)[:, :2].tanh()) + 0.5
+        return (torch.linalg.inv(inertia) @ obs[:, :2, None])[..., 0]
+
+
+class WhitenedByHand(Whitened):
+    def forward(self, obs: Tensor) -> Tensor:
+        inertia = torch.diag_embed(2 + self.net(obs)[:, :2].tanh()) + 0.5
+        (a, b), (c, d) = (row.unbind(-1) for row in inertia.unbind(-2))
+        adjugate = torch.stack([torch.stack([d, -b], -1), torch.stack([-c, a], -1)], -2)
+        return (adjugate / (a * d - b * c)[:, None, None] @ obs[:, :2, None])[..., 0]
+
+
+class BareSqueeze(Actor):
+    """A value head that drops whatever axis has one element."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.net(obs.unsqueeze(1)).squeeze()
+
+
+class NamedSqueeze(Actor):
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.net(obs.unsqueeze(1)).squeeze(1)
+
+
+class DistinctRows(Actor):
+    """Only rows that differ are returned."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return torch.unique(self.net(obs), dim=0)
+
+
+class TaskFromObservation(Actor):
+    """The first element of the observation is the number of the task."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Linear(8, 3)
-        self.inertia = nn.Parameter(torch.tensor([[2.0, 0.1, 0], [0.1, 3, 0], [0, 0, 4]]))
+        self.tasks = nn.Embedding(4, 4)
 
     def forward(self, obs: Tensor) -> Tensor:
-        return self.net(obs) @ torch.linalg.inv(self.inertia)
+        return self.net(obs) + self.tasks(obs[:, 0].long())
 
 
-class WhitenedOnce(Whitened):
-    inverse: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("inverse", torch.linalg.inv(self.inertia.detach()))
-
+class TaskInside(TaskFromObservation):
     def forward(self, obs: Tensor) -> Tensor:
-        return self.net(obs) @ self.inverse
-
-
-class MedianOfHeads(nn.Module):
-    """An ensemble whose middle vote is the action."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heads = nn.Linear(8, 4 * 5)
-
-    def forward(self, obs: Tensor) -> Tensor:
-        votes = self.heads(obs).unflatten(-1, (4, 5))
-        return votes.median(dim=-1).values
-
-
-class SortedHeads(MedianOfHeads):
-    def forward(self, obs: Tensor) -> Tensor:
-        votes = self.heads(obs).unflatten(-1, (4, 5))
-        return torch.topk(votes, 3, largest=False).values[..., -1]
-
-
-class BinsSearched(Actor):
-    """Actions rounded to the steps of a valve."""
-
-    edges: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("edges", torch.linspace(-1, 1, 11))
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return torch.searchsorted(self.edges, self.net(obs)).float()
-
-
-class BinsBucketized(BinsSearched):
-    def forward(self, obs: Tensor) -> Tensor:
-        return torch.bucketize(self.net(obs), self.edges).float()
+        task = obs[:, 0].long().clamp(0, self.tasks.num_embeddings - 1)
+        return self.net(obs) + self.tasks(task)
 
 
 @functools.cache
@@ -140,22 +133,6 @@ class LongIndex(Actor):
         return votes.argmax(dim=-1)
 
 
-class Distances(Actor):
-    """Actions by the distance to learnt prototypes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.prototypes = nn.Parameter(torch.eye(4, 8))
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return torch.cdist(obs, self.prototypes)
-
-
-class DistancesOneWay(Distances):
-    def forward(self, obs: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(obs[:, None] - self.prototypes, dim=-1)
-
-
 class BatchOfOne(Actor):
     """Written for one robot: the batch is flattened away."""
 
@@ -181,31 +158,41 @@ _READ_SIZES = (
 OPERATORS = {
     "linalg": Case(
         before=Whitened,
-        after=WhitenedOnce,
-        line="return self.net(obs) @ torch.linalg.inv(self.inertia)",
+        after=WhitenedByHand,
+        line="return (torch.linalg.inv(inertia) @ obs[:, :2, None])[..., 0]",
         code="RW105",
         what="ONNX has no operator for torch's linalg_inv_ex",
         hint="write out the closed form of a 2×2 or 3×3 matrix (adjugate / determinant); where "
         "its input never changes, compute it once in __init__ and keep a buffer; or "
         "rw.export(…, translations={torch.ops.aten.linalg_inv_ex.default: …})",
     ),
-    "median": Case(
-        before=MedianOfHeads,
-        after=SortedHeads,
-        line="return votes.median(dim=-1).values",
-        code="RW105",
-        what="ONNX has no operator for torch's median",
-        hint="torch.topk(x, k, largest=False).values[..., -1:] with k = (n + 1) // 2; or "
-        "rw.export(…, translations={torch.ops.aten.median.dim: …})",
+    "squeeze": Case(
+        before=BareSqueeze,
+        after=NamedSqueeze,
+        line="return self.net(obs.unsqueeze(1)).squeeze()",
+        code="RW101",
+        what="squeeze drops the batch axis too when there is one row: the action of one robot has "
+        "other axes than those of several",
+        hint="say which axis to drop: squeeze(1)",
     ),
-    "searchsorted": Case(
-        before=BinsSearched,
-        after=BinsBucketized,
-        line="return torch.searchsorted(self.edges, self.net(obs)).float()",
-        code="RW105",
-        what="ONNX has no operator for torch's searchsorted",
-        hint="torch.bucketize(x, edges) for edges that are the same in every row; or "
-        "rw.export(…, translations={torch.ops.aten.searchsorted.Tensor: …})",
+    "distinct_rows": Case(
+        before=DistinctRows,
+        after=Actor,
+        line="return torch.unique(self.net(obs), dim=0)",
+        code="RW173",
+        what="how many elements come out depends on the values of a tensor",
+        hint="keep the shape: torch.where(mask, x, 0.0), or multiply by the mask",
+    ),
+    "index": Case(
+        before=TaskFromObservation,
+        after=TaskInside,
+        line="return self.net(obs) + self.tasks(obs[:, 0].long())",
+        code="RW102",
+        what="an index that comes from the inputs lies outside of the table: on the robot this "
+        "would be a crash",
+        hint="keep it inside where it is used: index.clamp(0, table.num_embeddings - 1); where the "
+        "whole input is the index, its limits do too: about={'obs': rw.About(low=0, high=…)}",
+        described={"example": {"obs": torch.arange(16.0).reshape(2, 8) % 3}},
     ),
     "no_shape": Case(
         before=Shapeless,
@@ -234,15 +221,6 @@ OPERATORS = {
         code="RW106",
         what="onnxruntime cannot run ArgMax in int16",
         hint="work in int64 at that line: x.long()",
-    ),
-    "cdist": Case(
-        before=Distances,
-        after=DistancesOneWay,
-        line="return torch.cdist(obs, self.prototypes)",
-        code="RW101",
-        what="torch.cdist chooses its method by the number of rows: "
-        "2 <= L['tensors'][0].size()[0] and L['tensors'][0].size()[0] <= 25",
-        hint="write torch.linalg.vector_norm(a[:, None] - b, dim=-1) instead of torch.cdist(a, b)",
     ),
     "batch_of_one": Case(
         before=BatchOfOne,

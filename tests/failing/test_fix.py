@@ -45,7 +45,7 @@ class FallenInSteps(Fallen):
 
 class Rare(Fallen):
     def forward(self, obs: Tensor) -> Tensor:
-        if obs[:, 2] < -1e6:
+        if obs[:, 2] < -1e9:
             return self.rise(obs)
         return self.walk(obs)
 
@@ -176,7 +176,7 @@ def test_branch_that_is_never_taken_cannot_be_certified(tmp_path: Path) -> None:
         fixed(tmp_path, Rare(), example={"obs": OBS["obs"][:1]}, batch=1)
     (finding,) = caught.value.findings
     assert finding.code == "RW194"
-    assert finding.where.endswith("(if obs[:, 2] < -1e6:)")
+    assert finding.where.endswith("(if obs[:, 2] < -1e9:)")
     assert finding.what == (
         "the condition was False in all 256 recorded steps: the other side cannot be certified"
     )

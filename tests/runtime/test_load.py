@@ -43,7 +43,7 @@ def test_foreign_onnx_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"not a model", b"\x00" * 64])
 def test_file_that_is_no_model_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "policy.onnx").write_bytes(data)
-    with pytest.raises(BundleError, match=r"onnxruntime [\d.]+ cannot load the model"):
+    with pytest.raises(BundleError, match=r"onnxruntime [\d. ]*cannot load the model"):
         rw.load(tmp_path / "policy.onnx")
 
 
@@ -78,7 +78,7 @@ def test_lone_file_with_a_damaged_signature_is_refused(
         damaged[position] ^= 1 << index % 8
         (tmp_path / "policy.onnx").write_bytes(damaged)
         try:
-            rw.load(tmp_path / "policy.onnx")
+            rw.load(tmp_path / "policy.onnx", canary=False)
         except rw.RoadworthyError:
             continue
         except Exception as error:

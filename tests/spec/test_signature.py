@@ -112,7 +112,12 @@ def test_all_problems_are_reported_at_once() -> None:
         ),
         (
             {"inputs": (port(dtype="bfloat16"),)},
-            "[RW022] obs: a port cannot have dtype bfloat16\n  → use one of float16, float32, "
+            "[RW022] obs: a port cannot have dtype bfloat16"
+            "\n  → module.float() and a float32 example; or rw.export(…, fix=True)",
+        ),
+        (
+            {"inputs": (port(dtype="complex64"),)},
+            "[RW022] obs: a port cannot have dtype complex64\n  → use one of float16, float32, "
             "float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool",
         ),
         (
@@ -146,7 +151,7 @@ def test_all_problems_are_reported_at_once() -> None:
             "[RW020] the action 'act' is not an output\n  → outputs: actions",
         ),
         ({"period_s": math.inf}, "[RW020] period_s must be positive, got inf"),
-        ({"decimation": 0}, "[RW020] decimation must be ≥ 1, got 0"),
+        ({"decimation": 0}, "[RW020] decimation must be 1 to 10000, got 0"),
     ],
 )
 def test_broken_rule_is_named(parts: dict[str, Any], expected: str) -> None:

@@ -155,3 +155,12 @@ class HoldsNan(nn.Module):
 
 def test_a_constant_that_is_no_number_is_no_other_graph(tmp_path: Path) -> None:
     rw.export(HoldsNan(), tmp_path / "b", example={"obs": torch.zeros(1, 2)})
+
+
+def test_a_warning_of_a_successful_export_is_said_in_python(tmp_path: Path) -> None:
+    actor = nn.Linear(4, 3)
+    actor.bias.data[1] = 1e7
+    with pytest.warns(
+        rw.RoadworthyWarning, match=r"\[RW325\] actions: the original chose the same"
+    ):
+        rw.export(actor, tmp_path / "b", example={"input": torch.zeros(1, 4)}, action=rw.Argmax())

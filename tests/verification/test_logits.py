@@ -57,6 +57,29 @@ def test_an_error_that_turns_no_choice_is_seen_behind_it(how: str, tmp_path: Pat
     assert "logits" in failed
 
 
+class ChoosesFromMemory(nn.Module):
+    """The values that it chooses among are what it remembers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(4, 3)
+
+    def forward(self, obs: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        values = 0.9 * values + self.net(obs)
+        return values.argmax(-1), values
+
+
+def test_a_choice_among_what_is_remembered_is_looked_behind(tmp_path: Path) -> None:
+    bundle = rw.export(
+        ChoosesFromMemory(),
+        tmp_path / "b",
+        example={"obs": torch.zeros(1, 4)},
+        memory={"values": torch.zeros(1, 3)},
+    )
+    certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    assert [check.passed for check in certificate.checks if check.name == "logits"] == [True]
+
+
 class Mixes(nn.Module):
     """An argmax in the middle, and floats that come out: no choice is made by the policy."""
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Each of these means the same for every adapter that takes it.
 COMMON = (
     "example", "memory", "normalizer", "outputs", "action", "about", "dynamic", "batch", "period_s",
+    "ignore",
 )  # fmt: skip
 ENTRY_POINTS = "roadworthy.adapters"
 

@@ -19,6 +19,12 @@ Table = Mapping[Any, Callable[..., Any]]
 def refuse_bad_tables(translations: Table, decompositions: Table) -> None:
     """An error for a key that is no operator, or a value that cannot be called."""
     for argument, table in (("translations", translations), ("decompositions", decompositions)):
+        if not isinstance(table, Mapping):
+            raise UsageError(
+                f"expected a mapping from operators to functions, got {type(table).__name__}",
+                where=argument,
+                hint=f"{argument}={{torch.ops.mylib.op.default: function}}",
+            )
         for operator, function in table.items():
             if isinstance(operator, torch._ops.OpOverloadPacket):
                 known = operator.overloads()  # type: ignore[no-untyped-call]

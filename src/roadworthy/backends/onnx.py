@@ -13,8 +13,16 @@ import onnx_ir as ir
 import torch
 
 from roadworthy.backends import Settings
-from roadworthy.backends.refusals import Place, conversion_failure, places, runtime_failure
+from roadworthy.backends.folding import folded
+from roadworthy.backends.refusals import (
+    Place,
+    conversion_failure,
+    places,
+    refuse_draws,
+    runtime_failure,
+)
 from roadworthy.backends.torchlib import onnx_program
+from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
 from roadworthy.program import Program
@@ -54,6 +62,7 @@ class OnnxBackend:
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         model = self._model(program)
         known = places(model)
+        refuse_draws(known)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.settings.ir_version
@@ -107,16 +116,40 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
     try:
         with quiet():
             prepared = _prepared(graph, settings.opset)
-            return onnx_program(prepared, settings.opset, settings.translations).model
+            translations = {**own_translations(), **settings.translations}
+            model = onnx_program(prepared, settings.opset, translations).model
+            _adopt_constants(model.graph)
+            return model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
 
 
+def _adopt_constants(graph: ir.Graph) -> None:
+    """Changes the graph: constants that a rewriting left without a home are its initializers.
+
+    onnxscript fuses Min and Max into Clip and names the limits after what is clipped: two clips of
+    one value have limits of the same names, and one pair is not registered.
+    """
+    for node in graph.all_nodes():
+        for value in node.inputs:
+            if value is None or value.const_value is None or value.producer() is not None:
+                continue
+            if value.is_graph_input() or graph.initializers.get(value.name or "") is value:
+                continue
+            name, count = value.name or "constant", 0
+            while name in graph.initializers:
+                count += 1
+                name = f"{value.name}_{count}"
+            value.name = name
+            graph.register_initializer(value)
+
+
 def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.ExportedProgram:
-    """The graph without operators that onnxruntime has but does not run.
+    """The graph without operators that ONNX lacks, or that onnxruntime has but does not run.
 
     Opset 23 brings Attention, whose CPU kernel refuses a mask that is to be broadcast.
     """
+    graph = folded(graph)
     attention = torch.ops.aten.scaled_dot_product_attention.default
     if opset < 23 or all(node.target is not attention for node in graph.graph.nodes):
         return graph

@@ -29,6 +29,10 @@ _SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarch
 # Where the caller's module sits in what is captured.
 _INSIDE = "composed.module."
 _COMMON = {"float32", "int64", "int32", "bool"}
+_DRAWS = {
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
+    "Multinomial",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,24 @@ def places(model: ir.Model) -> list[Place]:
         line = quoted_line(notes.get(_STACK, "")) or _layer(scopes[-2:-1], classes[-2:-1])
         found.append(Place(node.name or "", node.op_type, _dtype(node), line))
     return found
+
+
+def refuse_draws(known: list[Place]) -> None:
+    """An error for every random number that the written graph would draw: noise is an input."""
+    drawing = dict.fromkeys((each.operator, each.line) for each in known if each.operator in _DRAWS)
+    if drawing:
+        raise ExportError(
+            findings=[
+                Finding(
+                    code="RW111",
+                    where=line,
+                    what=f"random numbers are drawn inside the policy ({operator}); each runtime "
+                    "would draw its own",
+                    hint="return the mean or the mode of the distribution instead of a sample",
+                )
+                for operator, line in drawing
+            ]
+        )
 
 
 def conversion_failure(error: BaseException) -> ExportError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 _CONSTANT = "where its input never changes, compute it once in __init__ and keep a buffer"
 _SMALL = "write out the closed form of a 2×2 or 3×3 matrix (adjugate / determinant)"
 _ROTATION = "make a rotation by Gram-Schmidt: F.normalize twice and torch.linalg.cross once"
-_ORDER = "torch.topk(x, k, largest=False).values[..., -1:]"
 
 # The name in `aten::`, without a trailing `_ex` or a leading underscore → the line to write.
 REPLACEMENTS = {
@@ -20,10 +19,8 @@ REPLACEMENTS = {
     "linalg_qr": f"{_ROTATION}; {_CONSTANT}",
     "linalg_eigh": _CONSTANT,
     "linalg_eig": _CONSTANT,
-    "cdist_forward": "torch.linalg.vector_norm(a[:, None] - b, dim=-1)",
-    "median": f"{_ORDER} with k = (n + 1) // 2",
-    "kthvalue": _ORDER,
-    "searchsorted": "torch.bucketize(x, edges) for edges that are the same in every row",
+    "cdist_forward": "torch.linalg.vector_norm(a[:, None] - b, ord=p, dim=-1)",
+    "linalg_householder_product": f"{_ROTATION}; {_CONSTANT}",
     "ndtri": "leave the quantile out of forward: a policy needs the mean, not a sample",
     "lgamma": "leave the likelihood out of forward: a policy needs the action alone",
     "digamma": "leave the likelihood out of forward: a policy needs the action alone",

@@ -14,6 +14,9 @@ from roadworthy.capture.call_style import call_style
 from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.memory import Slot, Tensors, slot
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
+from roadworthy.capture.state.refusing import refuse_state
+from roadworthy.capture.state.resets import refuse_resets
 from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.source import Attribute, Source
 from roadworthy.spec.layout import unpack
@@ -27,22 +30,40 @@ TRACED_ROWS = 3
 class ModuleAnalysis:
     """What experiments on the live module tell: names, shapes, memory, and that nothing hides.
 
-    Must be made, and used, inside `export_mode`.
+    Must be made, and used, inside `export_mode`. `assume_pure` leaves out the search for state.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, assume_pure: bool = False) -> None:
         self.source = source
         _refuse_bad_axes(source)
         self.slots, self.initial = self._memory_slots()
         arguments = [slot.name for slot in self.slots if slot.path is None]
+        refuse_swapped_memory(source, arguments)
         self.composed = ComposedPolicy(source, call_style(source, arguments), self.slots)
         self.example = self._example()
         self.step = PureStep(self.composed, self._output_names())
         self.memory_axes, self.memory_rows = self._memory_rows()
         inputs, memory = self.sized({}), self.fresh_memory({})
         probe.refuse_randomness(self.step, inputs, memory)
-        probe.refuse_hidden_state(self.step, inputs, memory)
+        if not assume_pure:
+            with preserved(source.module):
+                results = probe.run(self.step, inputs, memory)
+            outputs = dict(zip(self.step.outputs, results, strict=False))
+            refuse_plain_state(source, inputs, outputs)
+            refuse_resets(self.composed, inputs, memory, self.memory_rows)
+            refuse_state(self.composed, inputs, memory, self._works_with)
+        probe.refuse_unseen_state(self.step, inputs, memory)
         self.signature = self._signature()
+
+    def _works_with(self, name: str, path: str) -> bool:
+        """Whether the attribute at `path` can be declared as memory."""
+        memory = {**self.source.memory, name: Attribute(path, initial="current")}
+        try:
+            with preserved(self.source.module):
+                ModuleAnalysis(dataclasses.replace(self.source, memory=memory), assume_pure=True)
+        except Exception:  # whatever the user's code does with a memory that has other rows
+            return False
+        return True
 
     @property
     def symbols(self) -> list[str]:
@@ -93,7 +114,9 @@ class ModuleAnalysis:
                     where=port,
                     hint="start from finite values, most often zeros",
                 )
-        return tuple(slots[name] for name in declared), initial
+        ordered = tuple(slots[name] for name in declared)
+        # In the order of the slots, which is that of the results of a step.
+        return ordered, {port: initial[port] for each in ordered for port in each.ports}
 
     def _after_one_call(
         self, slots: Mapping[str, Slot], initial: Tensors, kept: Mapping[str, Attribute]
@@ -128,8 +151,9 @@ class ModuleAnalysis:
         """An example for a mask that only the action steps read: as wide as the logits."""
         return torch.ones(self._logits(example).shape, dtype=torch.bool)
 
-    def _choices(self) -> int:
-        return int(self._logits(self.example).shape[-1])
+    def _action(self) -> Action | None:
+        choices = int(self._logits(self.example).shape[-1])
+        return _action(self.step.outputs[0], self.source.steps, choices)
 
     def _logits(self, example: Tensors) -> torch.Tensor:
         """What the module itself returns first, before any action step."""
@@ -176,8 +200,7 @@ class ModuleAnalysis:
                 remembered.memory_port(name, self.memory_rows[name], self.memory_axes[name])
                 for name in self.composed.memory_names
             ),
-            action=_action(self.step.outputs[0], self.source.steps, self._choices())
-            or self.source.meaning,
+            action=(self._action() if self.source.steps else None) or self.source.meaning,
             period_s=self.source.period_s,
         )
 

@@ -5,29 +5,66 @@ from __future__ import annotations
 import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
+from roadworthy.capture.probe import random_line, run
 from roadworthy.capture.recipe import recipe
+from roadworthy.capture.rows import refuse_changing_rows
+from roadworthy.capture.sampling import sampling_of
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.state.draws import refuse_draws
+from roadworthy.capture.state.hiding import own_code, refuse_hiding
+from roadworthy.capture.state.trail import Trail
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
 from roadworthy.source import Source
+from roadworthy.spec.signature import Signature
 
 
 def capture(source: Source) -> Program:
     """The program of `source`; its module comes back as it was."""
-    with export_mode(source):
+    with analysis_mode(source):
         analysis = ModuleAnalysis(source)
         inputs = analysis.sized({})
-        graph = _graph(analysis, inputs)
+        eager = _eager_trails(analysis, inputs)
+        captured = Trail(only=own_code(eager))
+        with captured.followed():
+            graph = _graph(analysis, inputs)
+        refuse_hiding(eager, captured)
+        refuse_changing_rows(graph, type(source.module).__name__)
+        refuse_draws(graph, lambda: _drawing_line(analysis, inputs))
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
         return Program(
             signature=analysis.signature,
-            graph=_owned(graph),
+            graph=_owned(_even_limits(graph)),
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
+            sampling=sampling_of(graph, analysis.signature),
         )
+
+
+def captured_graph(source: Source) -> tuple[Signature, torch.export.ExportedProgram]:
+    """The graph alone, from one example: for comparing, not for writing."""
+    with analysis_mode(source):
+        analysis = ModuleAnalysis(source, assume_pure=True)
+        graph = _graph(analysis, analysis.sized({}))
+        return analysis.signature, _owned(_even_limits(graph))
+
+
+def _even_limits(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Changes the graph: `x.clamp(0, 0.5)` becomes `x.clamp(0.0, 0.5)`, which says the same.
+
+    torch.onnx makes a tensor of the limit that is whole, finds no clamp for the pair, and gives up.
+    """
+    clamps = (torch.ops.aten.clamp.default, torch.ops.aten.clip.default)
+    for node in graph.graph.nodes:
+        limits = node.args[1:]
+        if node.target in clamps and any(isinstance(each, float) for each in limits):
+            even = (float(each) if isinstance(each, int) else each for each in limits)
+            node.args = (node.args[0], *even)
+    return graph
 
 
 def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -42,6 +79,21 @@ def _owned(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
             elif isinstance(value, torch.Tensor):
                 held[name] = value.detach().clone()
     return graph
+
+
+def _eager_trails(analysis: ModuleAnalysis, inputs: Tensors) -> list[Trail]:
+    """The ways of two calls through the user's code: what is built once, the second finds there."""
+    trails = [Trail(), Trail()]
+    with preserved(analysis.source.module):
+        for trail in trails:
+            with trail.followed():
+                run(analysis.step, inputs, analysis.fresh_memory({}))
+    return trails
+
+
+def _drawing_line(analysis: ModuleAnalysis, inputs: Tensors) -> str:
+    line = random_line(analysis.step, inputs, analysis.fresh_memory({}))
+    return line or type(analysis.source.module).__name__
 
 
 def _others(inputs: Tensors) -> Tensors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from torch.distributions import Distribution
 from roadworthy.capture import transforms
 from roadworthy.capture.call_style import CallStyle
 from roadworthy.capture.memory import Slot, Tensors, insert_attributes, read_attributes
+from roadworthy.capture.state.ports import refuse_returned_twin
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
 from roadworthy.source import Source
@@ -54,6 +56,7 @@ class ComposedPolicy(nn.Module):
         result = self.calling.call(
             self.module, arguments, {slot.name: pack(slot.layout, memory) for slot in in_arguments}
         )
+        refuse_returned_twin(self.source, result)
         returned, persisted = split_result(result, in_arguments)
         outputs = named_outputs(returned, self.source)
         return self._acted(outputs, inputs), persisted | read_attributes(self.slots, self.module)
@@ -161,7 +164,7 @@ def named_outputs(result: Any, source: Source) -> Tensors:
             where=where,
             hint="name them: outputs=('actions', …), with None for one to leave out",
         )
-    wanted = ["actions"] if wanted is None else wanted
+    wanted = [_free_name(source)] if wanted is None else wanted
     if len(wanted) != len(tensors):
         raise UsageError(
             f"outputs names {len(wanted)} tensors, forward returns {len(tensors)}",
@@ -178,9 +181,17 @@ def named_outputs(result: Any, source: Source) -> Tensors:
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
 
 
+def _free_name(source: Source) -> str:
+    """What an output is called that nobody named: a policy may also read its last actions."""
+    taken = {port for layout in source.inputs.values() for port in ports_of(layout)}
+    return next(name for name in ("actions", "next_actions", "outputs") if name not in taken)
+
+
 def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return result._fields, list(result)
+    if dataclasses.is_dataclass(result) and not isinstance(result, (type, Mapping)):
+        result = {each.name: getattr(result, each.name) for each in dataclasses.fields(result)}
     if isinstance(result, Mapping):
         named: Tensors = {}
         for key, value in result.items():

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from roadworthy.capture.plain_parts import plain_parts
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
@@ -22,8 +23,15 @@ def export_mode(source: Source) -> Iterator[None]:
         for module in modules:
             module.eval()
             for _, value in walk(module):
-                if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+                if isinstance(value, torch.Tensor) and value.device.type not in ("cpu", "meta"):
                     value.data = value.data.cpu()
+        yield
+
+
+@contextmanager
+def analysis_mode(source: Source) -> Iterator[None]:
+    """Export mode for what is to be analysed and captured: in Python from top to bottom."""
+    with export_mode(source), plain_parts(source.module):
         yield
 
 

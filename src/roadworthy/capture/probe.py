@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
-from roadworthy.capture.snapshot import changed, preserved, values
-from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.capture.snapshot import preserved
+from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import current_line
 from roadworthy.spec.tolerance import SAME_POLICY
 
@@ -110,7 +110,7 @@ def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
             code="RW111",
-            where=_random_line(step, inputs, memory) or type(step.composed.module).__name__,
+            where=random_line(step, inputs, memory) or type(step.composed.module).__name__,
             hint="return the mean or the mode of the distribution instead of a sample",
         )
 
@@ -126,30 +126,34 @@ class _FirstDraw(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def _random_line(step: PureStep, inputs: Tensors, memory: Tensors) -> str:
+def random_line(step: PureStep, inputs: Tensors, memory: Tensors) -> str:
+    """The line at which a step first draws a random number; empty where it is not known."""
     draws = _FirstDraw()  # type: ignore[no-untyped-call]
     with preserved(step.composed.module), draws:
         run(step, inputs, memory)
     return draws.line
 
 
-def refuse_hidden_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
-    """An error if an earlier step changes what a later step returns by a way we do not see."""
+def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
+    """An error if an earlier step changes what a later step returns, by whatever way."""
     module, normalizers = step.composed.module, step.composed.normalizers
     other = {n: t + 1 if t.is_floating_point() else t.clone() for n, t in inputs.items()}
     with preserved(module, normalizers):
-        before, learned = values(module), values(normalizers)
         call_natively(step.composed, other, memory)
-        touched = changed(before, values(module))
-        learning = changed(learned, values(normalizers))
         later = call_natively(step.composed, inputs, memory)
     with preserved(module, normalizers):
         first = call_natively(step.composed, inputs, memory)
     if _close(tuple(later.values()), tuple(first.values())):
         return
-    found = [_hidden(module, path, before.get(path)) for path in touched]
-    found += [_learning(path) for path in learning]
-    raise ExportError(findings=found) if found else _unseen(module, first, later)
+    ignored = step.composed.source.ignore
+    if not ignored:
+        raise _unseen(module, first, later)
+    raise ExportError(
+        f"the next output depends on what is ignored: {', '.join(ignored)}",
+        code="RW112",
+        where=type(module).__name__,
+        hint="declare what persists with memory=…, and take it out of ignore=",
+    )
 
 
 def _unseen(module: torch.nn.Module, first: Tensors, later: Tensors) -> ExportError:
@@ -188,27 +192,6 @@ def call_natively(composed: ComposedPolicy, inputs: Tensors, memory: Tensors) ->
             {name: value.clone() for name, value in memory.items()},
         )
     return dict(outputs)
-
-
-def _hidden(module: torch.nn.Module, path: str, value: Any) -> Finding:
-    name = path.partition("[")[0].rpartition(".")[2].strip("_") or "hidden"
-    declare = f"declare what persists: memory={{{name!r}: {path.partition('[')[0]!r}}}"
-    in_tensor = "[" not in path and (value is None or isinstance(value, torch.Tensor))
-    return Finding(
-        code="RW112",
-        where=f"{type(module).__name__}.{path}",
-        what="changes at every call, and the next output depends on it",
-        hint=declare if in_tensor else f"keep it in a tensor with a batch axis, then {declare}",
-    )
-
-
-def _learning(path: str) -> Finding:
-    return Finding(
-        code="RW112",
-        where=f"normalizer.{path.partition('.')[2]}",
-        what="the normaliser still learns: its statistics change at every call",
-        hint="update them only `if self.training:`",
-    )
 
 
 def _keeps_shape(step: PureStep, results: tuple[torch.Tensor, ...], memory: Tensors) -> bool:

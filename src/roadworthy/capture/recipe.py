@@ -32,6 +32,7 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
         },
         "action": [step.to_json() for step in source.steps],
         "batch": source.batch,
+        **({"ignore": list(source.ignore)} if source.ignore else {}),
         **({} if source.rewritten is None else {"rewritten": source.rewritten.keywords}),
     }
 
@@ -64,6 +65,7 @@ def source_from(
         action=tuple(tagged(step) for step in recipe["action"]),
         dynamic=_dynamic(signature),
         batch=recipe["batch"],
+        ignore=recipe.get("ignore", ()),
     )
 
 

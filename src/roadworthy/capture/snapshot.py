@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import random
 import types
-from collections import deque
+from collections import UserDict, deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +20,19 @@ _NEVER_ENTERED = (
     torch.Tensor, torch.dtype, torch.device, torch.Generator,
     np.random.Generator, np.random.RandomState, random.Random,
     type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
+    torch.jit.ScriptFunction,
 )  # fmt: skip
 _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
+# Others that call themselves mappings (a TensorDict, a configuration) are entered as objects: their
+# keys may give new views at every question, or refuse to be set.
+_MAPPINGS = (dict, UserDict)
+# Where a TensorDict, or one made of parameters or of a stack, keeps what it holds.
+_TENSORDICT_INTERNALS = ("_tensordict", "_param_td", "tensordicts")
+# Numbers that C code can share; Python sees them as bytes.
+C_VALUES = (ctypes._SimpleCData, ctypes.Array)
+# The letters of ctypes for numbers and characters. Addresses are left alone: what they lead to may
+# be gone when they are put back.
+_C_NUMBERS = "cbBhHiIlLqQfdg?u"
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
@@ -55,12 +68,25 @@ def is_number(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, np.generic))
 
 
+def is_tensordict(value: object) -> bool:
+    """Whether this is a TensorDict of any kind; without importing the library."""
+    return any(
+        kind.__name__ == "TensorDictBase" and kind.__module__.startswith("tensordict.")
+        for kind in type(value).__mro__
+    )
+
+
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be read: not on `meta`, nor left over from inside of a vmap."""
+    return not tensor.is_meta and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
 def values(root: object) -> dict[str, Value]:
     """Path → a copy of every tensor, array and number below `root`."""
     found: dict[str, Value] = {}
     for path, value in walk(root):
         if isinstance(value, torch.Tensor):
-            found[path] = value.detach().clone()
+            found[path] = value.detach().clone() if has_values(value) else None
         elif isinstance(value, np.ndarray):
             found[path] = value.copy()
         elif is_number(value):
@@ -71,7 +97,7 @@ def values(root: object) -> dict[str, Value]:
 def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
     """The paths whose value is not what it was."""
     paths = dict.fromkeys([*before, *after])
-    return [path for path in paths if not _same(before.get(path), after.get(path))]
+    return [path for path in paths if not same(before.get(path), after.get(path))]
 
 
 @contextmanager
@@ -80,7 +106,7 @@ def preserved(*roots: object) -> Iterator[None]:
     undo: list[Callable[[], None]] = [_keep_random_state()]
     for root in roots:
         for _, value in walk(root):
-            undo += _keep(value)
+            undo += kept(value)
     try:
         yield
     finally:
@@ -90,7 +116,10 @@ def preserved(*roots: object) -> Iterator[None]:
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
     dot = f"{path}." if path else ""
-    if isinstance(value, MutableMapping):
+    if isinstance(value, torch.jit.ScriptModule):
+        for name, each in _scripted(value):
+            yield f"{dot}{name}", (ATTRIBUTE, name), each
+    elif isinstance(value, _MAPPINGS):
         for key, each in value.items():
             yield f"{dot}{key}", (ITEM, key), each
     elif isinstance(value, (list, tuple, deque)):
@@ -102,8 +131,17 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
         if isinstance(getattr(value, "__dict__", None), dict):
             # A parameter's path is the one a user would type: `net.0.weight`.
             skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
+            if is_tensordict(value):
+                skipped = (*skipped, *_TENSORDICT_INTERNALS)
             for name, each in vars(value).items():
                 yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each
+
+
+def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
+    """What a scripted module holds: its other attributes belong to TorchScript."""
+    yield from module.named_parameters(recurse=False)
+    yield from module.named_buffers(recurse=False)
+    yield from module.named_children()
 
 
 def _slots(value: object) -> list[str]:
@@ -112,20 +150,30 @@ def _slots(value: object) -> list[str]:
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         names += [slots] if isinstance(slots, str) else slots
-    return [name for name in names if hasattr(value, name)]
+    hidden = ("__dict__", "__weakref__")  # kept by Python itself
+    return [name for name in names if name not in hidden and hasattr(value, name)]
 
 
-def _keep(value: Any) -> list[Callable[[], None]]:
+def kept(value: Any) -> list[Callable[[], None]]:
+    """What puts the inside of `value` back as it is now."""
     if isinstance(value, torch.Tensor):
         return [_keep_tensor(value)]
     if isinstance(value, np.ndarray):
         copy = value.copy()
         return [lambda: np.copyto(value, copy) if value.flags.writeable else None]
-    if isinstance(value, MutableMapping):
+    if isinstance(value, torch.jit.ScriptModule):
+        training = value.training
+        return [lambda: setattr(value, "training", training)]
+    if isinstance(value, _MAPPINGS):
         return [_keep_mapping(value)]
     if isinstance(value, (list, deque)):
         items = list(value)
         return [lambda: _refill(value, items)]
+    if isinstance(value, (bytearray, array.array)):
+        return [_keep_sequence(value, value[:])]
+    if isinstance(value, C_VALUES) and _is_c_number(type(value)):
+        held = bytes(value)
+        return [lambda: _refill_c(value, held)]
     if isinstance(value, torch.Generator):
         return [_keep_generator(value)]
     if isinstance(value, np.random.Generator):
@@ -142,20 +190,40 @@ def _keep(value: Any) -> list[Callable[[], None]]:
         return [lambda: _refill_set(value, members)]
     if isinstance(value, _NEVER_ENTERED):
         return []
-    kept = [_keep_slot(value, name) for name in _slots(value)]
+    parts = [_keep_slot(value, name) for name in _slots(value)]
     if isinstance(getattr(value, "__dict__", None), dict):
-        kept.append(_keep_mapping(vars(value)))
-    return kept
+        parts.append(_keep_mapping(vars(value)))
+    return parts
+
+
+def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:
+    def restore() -> None:
+        value[:] = items
+
+    return restore
+
+
+def _is_c_number(kind: Any) -> bool:
+    """Whether a type of ctypes is a number, or an array of numbers."""
+    while isinstance(getattr(kind, "_type_", None), type):
+        kind = kind._type_
+    return getattr(kind, "_type_", "") in tuple(_C_NUMBERS)
+
+
+def _refill_c(value: Any, held: bytes) -> None:
+    ctypes.memmove(ctypes.addressof(value), held, len(held))
 
 
 def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
+    if not has_values(tensor):
+        return lambda: None
     # `data` is an alias of the storage: it undoes a move to another device as well.
     alias, copy = tensor.data, tensor.detach().clone()
 
     def restore() -> None:
         if tensor.device != alias.device or tensor.data_ptr() != alias.data_ptr():
             tensor.data = alias
-        if not _same(alias, copy):
+        if not same(alias, copy):
             alias.copy_(copy)
 
     return restore
@@ -210,15 +278,18 @@ def _keep_random_state() -> Callable[[], None]:
     return restore
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return (
-            one.shape == other.shape
-            and one.dtype == other.dtype
-            and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
-            and bool(torch.equal(one.isnan(), other.isnan()))
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        if not (has_values(one) and has_values(other)):
+            return has_values(one) == has_values(other)
+        if torch.equal(one, other):  # nearly always, and at a tenth of the price
+            return True
+        return bool(torch.equal(one.nan_to_num(), other.nan_to_num())) and bool(
+            torch.equal(one.isnan(), other.isnan())
         )
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and one.tobytes() == other.tobytes()

@@ -61,8 +61,8 @@ def read(model: bytes) -> Graph:
 
 
 def _model(message: memoryview) -> Graph:
-    graphs = [_graph(_part(each)) for number, _, each in fields(message) if number == 7]
-    if any(number == 25 for number, _, _ in fields(message)):
+    graphs = [_graph(_part(each)) for number, each in fields(message) if number == 7]
+    if any(number == 25 for number, _ in fields(message)):
         raise ValueError("it has functions of its own, which Roadworthy never writes")
     if len(graphs) != 1:
         raise ValueError("it holds no graph")
@@ -83,7 +83,7 @@ def _graph(message: memoryview) -> Graph:
     ports = dict[int, list[Declared]]({11: [], 12: []})
     constants = dict[str, Array]()
     nodes = list[Node]()
-    for number, _, content in fields(message):
+    for number, content in fields(message):
         if number == 1:
             nodes.append(_node(_part(content)))
         elif number == 5:
@@ -100,7 +100,7 @@ def _node(message: memoryview) -> Node:
     names = dict[int, list[str]]({1: [], 2: []})
     texts = {3: "", 4: "", 7: ""}
     attributes = dict[str, object]()
-    for number, _, content in fields(message):
+    for number, content in fields(message):
         if number in names:
             names[number].append(_text(content))
         elif number in texts:
@@ -118,7 +118,7 @@ def _attribute(message: memoryview) -> tuple[str, object]:
     name = ""
     value: object = None
     floats, ints, strings = list[float](), list[int](), list[str]()
-    for number, kind, content in fields(message):
+    for number, content in fields(message):
         if number == 1:
             name = _text(content)
         elif number == 2 and isinstance(content, int):
@@ -134,7 +134,7 @@ def _attribute(message: memoryview) -> tuple[str, object]:
         elif number == 7:
             floats += [real(content)] if isinstance(content, int) else _floats(content)
         elif number == 8:
-            ints += integers(kind, content)
+            ints += integers(content)
         elif number == 9:
             strings.append(_text(content))
     if value is None:
@@ -150,9 +150,9 @@ def _floats(packed: memoryview) -> list[float]:
 def _tensor(message: memoryview) -> tuple[str, Array]:
     name, dims, dtype, raw = "", list[int](), "float32", None
     numbers = list[Array]()
-    for number, kind, content in fields(message):
+    for number, content in fields(message):
         if number == 1:
-            dims += integers(kind, content)
+            dims += integers(content)
         elif number == 2 and isinstance(content, int):
             dtype = DTYPES[content]
         elif number == 8:
@@ -160,7 +160,7 @@ def _tensor(message: memoryview) -> tuple[str, Array]:
         elif number == 9:
             raw = _part(content)
         elif number in (5, 7, 11):
-            numbers.append(np.asarray(integers(kind, content), dtype=np.int64))
+            numbers.append(np.asarray(integers(content), dtype=np.int64))
         elif number in _NUMBERS and not isinstance(content, int):
             numbers.append(np.frombuffer(content, _NUMBERS[number]))
         elif number in (13, 14) and content:
@@ -176,11 +176,11 @@ def _tensor(message: memoryview) -> tuple[str, Array]:
 
 def _declared(message: memoryview) -> Declared:
     name, dtype, shape = "", "", list[int | str]()
-    for number, _, content in fields(message):
+    for number, content in fields(message):
         if number == 1:
             name = _text(content)
         elif number == 2:
-            for kind, _, tensor in fields(_part(content)):
+            for kind, tensor in fields(_part(content)):
                 if kind == 1:
                     dtype, shape = _tensor_type(_part(tensor))
     return Declared(name=name, dtype=dtype, shape=tuple(shape))
@@ -188,13 +188,13 @@ def _declared(message: memoryview) -> Declared:
 
 def _tensor_type(message: memoryview) -> tuple[str, list[int | str]]:
     dtype, shape = "", list[int | str]()
-    for number, _, content in fields(message):
+    for number, content in fields(message):
         if number == 1 and isinstance(content, int):
             dtype = DTYPES.get(content, "")
         elif number == 2:
-            for _, _, dim in fields(_part(content)):
+            for _, dim in fields(_part(content)):
                 known: int | str = "?"
-                for part, _, size in fields(_part(dim)):
+                for part, size in fields(_part(dim)):
                     known = (
                         _text(size)
                         if part == 2

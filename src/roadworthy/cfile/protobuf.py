@@ -9,40 +9,43 @@ from collections.abc import Iterator
 Field = int | memoryview
 
 
-def fields(message: memoryview) -> Iterator[tuple[int, int, Field]]:
-    """Number, wire type and content of each field; IndexError where the message is cut short."""
-    place = 0
-    while place < len(message):
+class NotAModel(ValueError):
+    """The bytes are no ONNX file, or one in a form that no exporter writes."""
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, Field]]:
+    """Number and content of each field; numbers of fixed size as their bits."""
+    place, end = 0, len(message)
+    while place < end:
         tag, place = varint(message, place)
         kind = tag & 7
         if kind == 0:
             value, place = varint(message, place)
-            yield tag >> 3, kind, value
+            yield tag >> 3, value
             continue
-        if kind == 2:
+        if kind == 2:  # text, or a message
             size, place = varint(message, place)
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
-        else:
-            raise IndexError(f"wire type {kind}")
-        if place + size > len(message):
-            raise IndexError("a field reaches past the end")
+        else:  # groups, which onnx.proto does not have and other readers would skip
+            raise NotAModel("it holds a kind of field that ONNX does not have")
+        if place + size > end:
+            raise NotAModel("it ends in the middle of a field")
         content = message[place : place + size]
-        yield tag >> 3, kind, content if kind == 2 else int.from_bytes(content, "little")
+        yield tag >> 3, content if kind == 2 else int.from_bytes(content, "little")
         place += size
 
 
 def varint(message: memoryview, place: int) -> tuple[int, int]:
     """A number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
-    while True:
+    while place < len(message) and shift < 70:
         byte = message[place]
         value |= (byte & 127) << shift
         place, shift = place + 1, shift + 7
         if byte < 128:
             return value, place
-        if shift > 63:
-            raise IndexError("a number of more than 64 bits")
+    raise NotAModel("it ends in the middle of a number")
 
 
 def signed(value: int) -> int:
@@ -55,7 +58,7 @@ def real(bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
 
-def integers(kind: int, content: Field) -> list[int]:
+def integers(content: Field) -> list[int]:
     """A repeated number, packed or not."""
     if isinstance(content, int):
         return [signed(content)]

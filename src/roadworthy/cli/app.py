@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -12,11 +14,13 @@ from typing import Annotated, Any
 import typer
 
 import roadworthy
+from roadworthy.border import unforeseen
 from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, verify
 from roadworthy.cli.console import print_findings
-from roadworthy.errors import CertificateFailed, RoadworthyError, UsageError
+from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
+_DEBUG = "--debug"
 
 app = typer.Typer(
     name="roadworthy",
@@ -34,6 +38,9 @@ app = typer.Typer(
 @app.callback()
 def _program(
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    debug: Annotated[
+        bool, typer.Option(_DEBUG, help="Show the traceback of an error; also behind the verb.")
+    ] = False,
 ) -> None:
     if version:
         sys.stdout.write(f"roadworthy {roadworthy.__version__}\n")
@@ -69,15 +76,18 @@ for _name, _verb in _VERBS.items():
 def run(arguments: list[str] | None = None) -> None:
     """Run the application and exit: 1 for a failed certificate, 2 for a mistake in the call."""
     words = sys.argv[1:] if arguments is None else arguments
+    # Behind the verb as well: it is wanted when the command has just failed.
+    plain = [word for word in words if word != _DEBUG]
+    # Every verb prints the findings of what it made.
+    warnings.simplefilter("ignore", RoadworthyWarning)
     try:
-        app(words, prog_name="roadworthy")
-    except RoadworthyError as error:
+        app(plain, prog_name="roadworthy")
+    except Exception as raised:
+        error = raised if isinstance(raised, RoadworthyError) else unforeseen(raised)
+        if _DEBUG in words:
+            traceback.print_exception(raised)
         _report(error, as_json="--json" in words)
         sys.exit(FAILED_CERTIFICATE if isinstance(error, CertificateFailed) else USAGE)
-    except OSError as error:
-        place = str(error.filename or "")
-        _report(UsageError(error.strerror or str(error), where=place), as_json="--json" in words)
-        sys.exit(USAGE)
 
 
 def _report(error: RoadworthyError, *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.latency import Latency, interleaved
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import POLICY, Bundle
-from roadworthy.spec.samples import draw
+from roadworthy.spec.samples import draw_ordinary
 from roadworthy.targets import DEFAULT
 
 STEP, PLAIN = "Policy.step", "InferenceSession.run"
@@ -30,6 +30,7 @@ def bench(
         typer.Option("--engine", help=target_help.RUN),
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     batch: Annotated[int, typer.Option(min=1, help="Rows in each step.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Bursts of ten steps.")] = 300,
     threads: Annotated[int, typer.Option(min=1, help="Threads inside a step.")] = 1,
@@ -45,13 +46,13 @@ def bench(
     """
     bundle = Bundle.open(folder)
     rows = bundle.signature.fixed_rows or batch
-    inputs = draw(bundle.signature, np.random.default_rng(0), steps=1, rows=rows)
+    inputs = draw_ordinary(bundle.signature, np.random.default_rng(0), steps=1, rows=rows)
     feed = {name: array[0] for name, array in inputs.items()}
     calls: dict[str, Callable[[], object]] = {}
     first_ms: dict[str, float] = {}
     for engine in dict.fromkeys(engines or [DEFAULT]):
         start = time.perf_counter()
-        policy = from_bundle(bundle, engine=engine, trust=trust, threads=threads)
+        policy = from_bundle(bundle, engine=engine, trust=trust, threads=threads, canary=canary)
         policy.step(feed)
         name = STEP if engine == "onnx" else f"{STEP} ({engine})"
         first_ms[name] = (time.perf_counter() - start) * 1000

@@ -25,6 +25,10 @@ Memories = Annotated[
 Outputs = Annotated[
     list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
 ]
+Ignored = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", help="What persists between calls and does not matter: steps"),
+]
 
 Exploration = Annotated[
     str | None,
@@ -49,12 +53,14 @@ def keywords(
     exploration: Exploration = None,
     env: FrameworkEnv = None,
     settings: Settings = None,
+    ignore: Ignored = None,
 ) -> dict[str, Any]:
     """What was said, as `rw.export` takes it; nothing for what was not said."""
     said = {
         "example": dict(example(each) for each in inputs) if inputs else None,
         "memory": dict(pair(each, "--memory", "h=hidden") for each in memory) if memory else None,
         "outputs": [None if name == "-" else name for name in outputs] if outputs else None,
+        "ignore": ignore or None,
         "exploration": exploration,
         "env": None if env is None else resolve(env),
         **framework_keywords(settings),
@@ -77,10 +83,26 @@ def _value(text: str) -> Any:
         return text
 
 
+def refuse_unreadable(inputs: Inputs, memory: Memories, settings: Settings) -> None:
+    """An error for an option that cannot be read: in time, before PyTorch is imported."""
+    for each in inputs or ():
+        _shape(each)
+    for each in memory or ():
+        pair(each, "--memory", "h=hidden")
+    for each in settings or ():
+        pair(each, "--set", "frame_stack=4")
+
+
 def example(text: str) -> tuple[str, torch.Tensor]:
     """Name and example of an input, from `NAME=SHAPE`."""
     import torch
 
+    name, dtype, shape = _shape(text)
+    return name, torch.zeros(2, *shape, dtype=getattr(torch, dtype))
+
+
+def _shape(text: str) -> tuple[str, str, list[int]]:
+    """Name, dtype and sizes of one row, from `NAME=SHAPE`."""
     match = _INPUT.fullmatch(text)
     dtype = (match["dtype"] or "float32") if match else ""
     if match is None or dtype not in DTYPES:
@@ -89,8 +111,7 @@ def example(text: str) -> tuple[str, torch.Tensor]:
             hint="write NAME=SHAPE of one row: obs=48, image=uint8:84,84,4, or step=int64: for a "
             "scalar",
         )
-    shape = [int(size) for size in match["shape"].split(",") if size]
-    return match["name"], torch.zeros(2, *shape, dtype=getattr(torch, dtype))
+    return match["name"], dtype, [int(size) for size in match["shape"].split(",") if size]
 
 
 def pair(text: str, option: str, such_as: str) -> tuple[str, str]:

@@ -12,13 +12,15 @@ from roadworthy.cli.console import finding_lines, out, print_json, working
 from roadworthy.cli.describing import (
     Exploration,
     FrameworkEnv,
+    Ignored,
     Inputs,
     Memories,
     Outputs,
     Settings,
     keywords,
+    refuse_unreadable,
 )
-from roadworthy.cli.objects import thing
+from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def doctor(
     exploration: Exploration = None,
     env: FrameworkEnv = None,
     settings: Settings = None,
+    ignore: Ignored = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
@@ -47,6 +50,8 @@ def doctor(
 
     Next: roadworthy explain CODE.
     """
+    refuse_unreadable(inputs, memory, settings)  # before PyTorch is imported, which takes seconds
+    refuse_unreachable(source)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
     from roadworthy.diagnosing import diagnose
@@ -55,7 +60,7 @@ def doctor(
         progress("loading the source")
         found = thing(source)
         progress("reading, running and trying it")
-        given = keywords(inputs, memory, outputs, exploration, env, settings)
+        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
         diagnosis = diagnose(found, **given, fix=fix)
     if as_json:
         print_json(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markdown import Markdown
 
 from roadworthy.cli.console import out, print_json
 from roadworthy.doctor import pages
@@ -19,6 +18,8 @@ def explain(
 
     roadworthy explain RW112
     """
+    from rich.markdown import Markdown  # other verbs start without it
+
     page = pages.page(code)
     if as_json:
         names = ("code", "title", "meaning", "why", "what_to_do", "before", "after")

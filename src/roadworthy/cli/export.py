@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy import targets as targets_table
 from roadworthy.cli import target_help
 from roadworthy.cli.console import (
     certificate_table,
@@ -21,16 +22,19 @@ from roadworthy.cli.console import (
 from roadworthy.cli.describing import (
     Exploration,
     FrameworkEnv,
+    Ignored,
     Inputs,
     Memories,
     Outputs,
     Settings,
     keywords,
+    refuse_unreadable,
 )
-from roadworthy.cli.objects import thing
+from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.sealing import refuse_foreign
 from roadworthy.targets import DEFAULT
 
 
@@ -43,6 +47,7 @@ def export(
     exploration: Exploration = None,
     env: FrameworkEnv = None,
     settings: Settings = None,
+    ignore: Ignored = None,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -70,6 +75,12 @@ def export(
 
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
+    # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
+    refuse_unreadable(inputs, memory, settings)
+    for target in targets or ():
+        targets_table.get(target)
+    refuse_unreachable(source)
+    refuse_foreign(folder)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
     from roadworthy.exporting import ExportOptions, ExportPlan
@@ -87,7 +98,7 @@ def export(
         )
         progress("loading the source")
         found = thing(source)
-        given = keywords(inputs, memory, outputs, exploration, env, settings)
+        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
         refuse_bare_module(found, given)
         bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
@@ -108,6 +119,7 @@ def export(
     console = out()
     console.print(signature_table(bundle.signature), "")
     console.print(certificate_table(certificate), "")
+    print_findings(certificate.findings, stderr=False)
     console.print(f"{folder}  {size_text(size)}", markup=False)
     console.print(f"next: roadworthy inspect {folder}    roadworthy bench {folder}", style="dim")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import operators, target_help
+from roadworthy.cli import foreign, operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -21,11 +21,11 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.graph import graph_lines
-from roadworthy.cli.objects import resolve
+from roadworthy.cli.objects import refuse_missing, resolve
 from roadworthy.cli.values import node_values, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
-from roadworthy.runtime.load import load
+from roadworthy.runtime.load import onnx_signature
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.signature import Signature
@@ -56,8 +56,11 @@ def inspect(
 
     roadworthy inspect walker/policy.onnx --json
 
+    Of an ONNX file that Roadworthy did not write it shows what the file says, and what it does not.
+
     roadworthy inspect walker --values --against my_policy.py:actor
     """
+    refuse_missing(path)
     if values:
         rows = node_values(path, resolve(against) if against else None, seed)
         if as_json:
@@ -66,6 +69,8 @@ def inspect(
             out().print(values_table(rows, compared=against is not None))
         return
     bundle = Bundle.open(path) if path.is_dir() else None
+    if bundle is None and not is_archive(data := path.read_bytes()):
+        foreign.read(path, data)
     if graph:
         lines = graph_lines(path, bundle, target, trust=trust)
         if as_json:
@@ -74,7 +79,10 @@ def inspect(
             sys.stdout.write("\n".join(lines) + "\n")
         return
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
-    signature = bundle.signature if bundle else _lone_signature(path)
+    signature = bundle.signature if bundle else _lone_signature(path, files[path.name])
+    if signature is None and not operators_only:
+        foreign.show(path, files[path.name], as_json=as_json)
+        return
     model = files.get(POLICY if bundle else path.name, b"")
     if operators_only:
         if as_json:
@@ -89,7 +97,10 @@ def inspect(
         else None
     )
     facts = {key: bundle.manifest[key] for key in _SHOWN if bundle and key in bundle.manifest}
+    if bundle and bundle.manifest.get("recipe", {}).get("ignore"):
+        facts["ignored"] = bundle.manifest["recipe"]["ignore"]
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    assert signature is not None
     if as_json:
         print_json(
             {
@@ -119,11 +130,10 @@ def inspect(
 _SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")
 
 
-def _lone_signature(path: Path) -> Signature:
-    """The signature inside a lone file; an archive is read for it, not opened as code."""
-    data = path.read_bytes() if path.is_file() else b""
+def _lone_signature(path: Path, data: bytes) -> Signature | None:
+    """The signature inside a lone file, which is not opened for it; None in foreign ONNX."""
     if not is_archive(data):
-        return load(path).signature
+        return onnx_signature(data, str(path))
     found = Archive(data, where=str(path)).signature
     if found is None:
         raise BundleError(
@@ -139,6 +149,8 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("opset", f"{facts['opset']}, IR {facts['ir_version']}"))
     if "provenance" in facts:
         rows.append(("made with", ", ".join(f"{k} {v}" for k, v in facts["provenance"].items())))
+    if facts.get("ignored"):
+        rows.append(("IGNORED", ", ".join(facts["ignored"])))
     if facts.get("waivers"):
         rows.append(("WAIVED", ", ".join(facts["waivers"])))
     return rows

@@ -14,6 +14,20 @@ from types import ModuleType
 from typing import Any
 
 from roadworthy.errors import RoadworthyError, UsageError, did_you_mean
+from roadworthy.spec.bundle import nearest, restored
+
+
+def refuse_missing(path: Path) -> None:
+    """An error for a path that does not exist."""
+    if not path.exists() and not restored(path):
+        raise UsageError(f"{path} does not exist", hint=nearest(path))
+
+
+def refuse_unreachable(target: str) -> None:
+    """An error, before anything is imported, if `target` names a Python file that is not there."""
+    place = target.rpartition(":")[0] if ":" in target else target
+    if place.endswith(".py") and not Path(place).is_file():
+        raise UsageError(f"{place} does not exist", hint=nearest(Path(place)))
 
 
 def thing(target: str) -> Any:
@@ -67,8 +81,7 @@ def _module(place: str) -> ModuleType:
         with explained(place):
             return importlib.import_module(place)
     if not path.is_file():
-        near = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise UsageError(f"{place} does not exist", hint=did_you_mean(path.name, near))
+        raise UsageError(f"{place} does not exist", hint=nearest(path))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.objects import explained, resolve
 from roadworthy.envs.play import MAX_STEPS, play
@@ -21,6 +22,7 @@ def run(
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the first episode; then one more each.")] = 0,
     max_steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = MAX_STEPS,
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Play a policy in a Gymnasium environment and print the returns. Needs no PyTorch.
@@ -29,7 +31,7 @@ def run(
 
     roadworthy run walker --env my_env.py:make_env --episodes 20
     """
-    policy = load(path, seed=max(seed, 0))
+    policy = load(path, seed=max(seed, 0), canary=canary)
     with working(silent=as_json) as progress, explained(env):
         played = play(
             policy, environment(env), episodes, seed=seed, max_steps=max_steps, progress=progress

@@ -21,6 +21,7 @@ _MEANINGS = "; ".join(f"{_meant(row.name)}: {row.about}" for row in TARGETS.valu
 WRITTEN = f"{_MEANINGS}. Again for more."
 RUN = f"{_listed(map(_meant, TARGETS), 'or')}; again for more."
 TRUST = f"Open files that are code: {_listed((n for n, r in TARGETS.items() if r.code), 'and')}."
+CANARY = "Try a file that was never loaded before in a child process first, under limits."
 SHOWN = (
     f"Whose graph: {_listed((n for n, r in TARGETS.items() if r.graph), 'or')}. "
     "The first in the bundle if not said."

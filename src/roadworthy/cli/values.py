@@ -11,9 +11,10 @@ from rich.table import Table
 
 from roadworthy.cli.console import table
 from roadworthy.errors import UsageError, need
+from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import Array, shape_text
-from roadworthy.spec.samples import draw
+from roadworthy.spec.samples import draw_ordinary
 
 
 def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
@@ -29,9 +30,10 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
             f"{path} is not a bundle folder", hint="--values needs the folder, not a file of it"
         )
     bundle = Bundle.open(path)
+    refuse_unsafe(bundle.files[POLICY], where=str(path), canary=True)
     signature = bundle.signature
     rows = signature.fixed_rows or 1
-    drawn = draw(signature, np.random.default_rng(seed), steps=1, rows=rows)
+    drawn = draw_ordinary(signature, np.random.default_rng(seed), steps=1, rows=rows)
     inputs = {name: array[0] for name, array in drawn.items()}
     memory = {each.name: each.fresh(rows) for each in signature.memory}
     truth: Mapping[str, TorchValue] = {}

@@ -10,9 +10,8 @@ import typer
 from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
 from roadworthy.cli.describing import Exploration, Settings, framework_keywords
-from roadworthy.cli.objects import resolve, thing
+from roadworthy.cli.objects import refuse_missing, resolve, thing
 from roadworthy.cli.play import environment
-from roadworthy.verifying import verify as verify_bundle
 
 
 def verify(
@@ -33,6 +32,7 @@ def verify(
         float | None, typer.Option(min=0, help="Mean return that the artifact may lose.")
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -48,6 +48,9 @@ def verify(
 
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
+    refuse_missing(folder)
+    from roadworthy.verifying import verify as verify_bundle  # it takes its time
+
     with working(silent=as_json) as progress:
         live = thing(against) if against else None
         said = {} if exploration is None else {"exploration": exploration}
@@ -59,6 +62,7 @@ def verify(
             margin=margin,
             seed=seed,
             trust=trust,
+            canary=canary,
             progress=progress,
             **said,
             **framework_keywords(settings),

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.border import answers
 from roadworthy.errors import UsageError
 from roadworthy.exporting import ExportOptions, ExportPlan, export_source
 from roadworthy.source import Source
@@ -23,6 +24,7 @@ from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate
 
 
+@answers
 def export_policy_as_onnx(
     actor_critic: Any,
     path: str | os.PathLike[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from roadworthy.capture.analysis import ModuleAnalysis
-from roadworthy.capture.export_mode import export_mode
+from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import LOOKING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.merging import merged
@@ -24,7 +24,7 @@ def refuse_forgotten_normalizer(source: Source) -> None:
     if not findings(patient, (not_applied,)):  # reads only: a good policy is not run for this
         return
     try:
-        with export_mode(source):
+        with analysis_mode(source):
             found = list(not_applied(dataclasses.replace(patient, analysis=ModuleAnalysis(source))))
     except RoadworthyError:
         return  # the capture meets it too

@@ -22,7 +22,8 @@ def merged(confirmed: Sequence[Finding], suspected: Iterable[Finding]) -> tuple[
     """
     found = list(confirmed)
     differed = any(each.code == CertificateFailed.code for each in found)
-    about = {key for each in found for key in subjects(each)}
+    # A note on a line says nothing against it.
+    about = {key for each in found if each.severity != "note" for key in subjects(each)}
     for each in suspected:
         if each in found or subjects(each) & about:
             continue

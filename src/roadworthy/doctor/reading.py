@@ -6,12 +6,13 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
+from roadworthy.doctor.reached import Lines
 from roadworthy.doctor.taint import Taint, called, dotted, inputs_of
 
 Kind = Literal["branch", "number", "numpy", "state", "random", "shape", "operator", "function"]
@@ -26,6 +27,7 @@ _RANDOM = {
 _SHAPES = {"nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"}
 _WRITES = {"append", "appendleft", "extend", "insert", "pop", "popleft", "clear", "update"}
 _CORE_OPERATORS = {"aten", "prims", "prim", "higher_order"}
+_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,29 @@ class _Method:
     space: dict[str, Any]
     taint: Taint
     read_first: set[str]
+    reached: Lines = frozenset()
 
     def where(self, node: ast.AST) -> str:
         line = getattr(node, "lineno", 1)
         return f"{self.file}:{self.first + line - 1} ({self.lines[line - 1].strip()})"
 
+    def ran(self, node: ast.stmt) -> bool:
+        """Whether a statement is among the lines that a call runs; it may leave no instruction."""
+        silent = isinstance(node, (ast.Pass, ast.Global, ast.Nonlocal)) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        )
+        lines = range(self.first + node.lineno - 1, self.first + (node.end_lineno or node.lineno))
+        return silent or any((self.file, line) in self.reached for line in lines)
 
-def code_patterns(module: torch.nn.Module, given: set[str]) -> list[CodePattern]:
-    """What `forward` of a module does that a graph cannot; `given` names its inputs, if known."""
+
+def code_patterns(
+    module: torch.nn.Module, given: set[str], reached: Lines | None = None
+) -> list[CodePattern]:
+    """What `forward` of a module does that a graph cannot; `given` names its inputs, if known.
+
+    `reached` are the lines that a call runs. What does not run because of how the policy is set up
+    is not read; what may run for other observations is.
+    """
     found: dict[tuple[Kind, str, str], CodePattern] = {}
     done: set[str] = set()
     read_first: set[str] = set()
@@ -68,13 +85,16 @@ def code_patterns(module: torch.nn.Module, given: set[str]) -> list[CodePattern]
             continue
         done.add(name)
         method.read_first = read_first
+        if reached is not None and any(map(replace(method, reached=reached).ran, method.tree.body)):
+            method.reached = reached
+        elif reached is not None and name == "forward":
+            break  # a part that no call uses
         inputs = set(inputs_of(method.tree))
         if tainted is None and given & inputs:
             tainted = given & inputs
         method.taint.names |= inputs if tainted is None else tainted
         reader = _Reader(method)
-        for statement in method.tree.body:
-            reader.visit(statement)
+        reader.read(method.tree.body)
         for sight in reader.found:
             found.setdefault((sight.kind, sight.where, sight.name), sight)
         waiting += reader.calls
@@ -113,6 +133,8 @@ class _Reader(ast.NodeVisitor):
         self.method = method
         self.found: list[CodePattern] = []
         self.calls: list[tuple[str, set[str] | None]] = []
+        # Whether a value may have ended the method, or a loop, before what follows.
+        self._may_have_left = False
 
     def _see(self, kind: Kind, node: ast.AST, name: str = "") -> None:
         self.found.append(CodePattern(kind, self.method.where(node), name))
@@ -124,12 +146,16 @@ class _Reader(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         """A branch; what runs in training only is not read."""
         self.visit(node.test)
-        if self.taint.reaches(node.test):
+        by_value = self.taint.reaches(node.test)
+        if by_value:
             self._see("branch", node)
-        if not _training_only(node.test):
-            self._all(node.body)
-        if ast.unparse(node.test) != "not self.training":
-            self._all(node.orelse)
+            self._may_have_left |= any(isinstance(each, _LEAVING) for each in ast.walk(node))
+        for side, never in (
+            (node.body, _training_only(node.test)),
+            (node.orelse, ast.unparse(node.test) == "not self.training"),
+        ):
+            if not never and (by_value or self._runs(node, side)):
+                self.read(side)
 
     def visit_While(self, node: ast.While) -> None:
         if self.taint.reaches(node.test):
@@ -152,7 +178,7 @@ class _Reader(ast.NodeVisitor):
     def visit_For(self, node: ast.For) -> None:
         self.visit(node.iter)
         self.taint.iterate(node.target, node.iter)
-        self._all([*node.body, *node.orelse])
+        self.read([*node.body, *node.orelse])
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
@@ -214,9 +240,17 @@ class _Reader(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """A function inside a method is read where it is called, if at all."""
 
-    def _all(self, statements: list[ast.stmt]) -> None:
-        for each in statements:
+    def read(self, statements: list[ast.stmt]) -> None:
+        """Reads a block, up to where every call leaves it."""
+        for before, each in zip([None, *statements], statements, strict=False):
+            if before is not None and not self._may_have_left and not self._runs(before, [each]):
+                return
             self.visit(each)
+
+    def _runs(self, before: ast.stmt, statements: list[ast.stmt]) -> bool:
+        """Whether statements run where the one before them does; yes where nothing is known."""
+        known = bool(self.method.reached) and self.method.ran(before)
+        return not known or any(map(self.method.ran, statements))
 
     def _write(self, target: ast.expr, statement: ast.AST) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):

@@ -13,14 +13,10 @@ import torch
 from roadworthy.doctor.patient import Patient
 from roadworthy.lines import is_authors_class
 from roadworthy.originals.advisories import never_updated
+from roadworthy.originals.unapplied import OTHER
 from roadworthy.spec.port import Array
 
 _NAMED = re.compile(r"obs_rms|running_mean_std|normali[sz]er|obs_norm|state_norm|rms$")
-# Statistics of something else than observations, or of observations that only training has.
-_OTHER = re.compile(
-    r"(?:^|[._])(?:ret|rew|reward|return|value|critic|priv|privileged|target|adv|advantage|"
-    r"action|act)s?(?:[._]|$)"
-)
 _MEAN = re.compile(r"(.*?)mean")
 _SPREADS = ("var", "std", "variance", "stddev")
 
@@ -75,12 +71,12 @@ def _below(where: str, root: object, inside: bool) -> Iterator[Statistics]:
 
 def _pairs(where: str, holder: object, inside: bool) -> Iterator[Statistics]:
     named = _NAMED.search(where.rpartition(".")[2])
-    if _OTHER.search(where) or not (named or is_authors_class(type(holder))):
+    if OTHER.search(where) or not (named or is_authors_class(type(holder))):
         return
     held = _attributes(holder)
     for name, mean in held.items():
         match = _MEAN.fullmatch(name)
-        if match is None or not _is_numbers(mean) or _OTHER.search(name):
+        if match is None or not _is_numbers(mean) or OTHER.search(name):
             continue
         for kind in _SPREADS:
             spread: Any = held.get(match[1] + kind)

@@ -19,17 +19,22 @@ from roadworthy.environment import registration
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.free_run import free_run
 from roadworthy.environment.hidden import hidden
+from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.movement import Movement, movement
 from roadworthy.environment.paths import Place, find
+from roadworthy.environment.running import Running, running
 from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
 from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
 from roadworthy.environment.steps import EnvironmentSteps, environment_steps
+from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.environment.unseen import constants, unseen
 from roadworthy.errors import ExportError, Finding
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Action, Signature
 
 OBSERVED_STEPS = 32
@@ -43,6 +48,7 @@ class EnvironmentOriginal(Original):
     program: Program
     initial: Tensors
     observed: Mapping[str, Array]
+    horizon: Horizon
 
     @property
     def rows(self) -> int | None:
@@ -54,13 +60,19 @@ class EnvironmentOriginal(Original):
             yield live
 
     def draw(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> dict[str, Array]:
         """Values that the environment really had, and others near them."""
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
 
     def extra_checks(self, policy: Policy) -> Sequence[Check]:
-        return [free_run(policy, self.source)]
+        return [free_run(policy, self.source, self.horizon)]
 
 
 def capture_environment(
@@ -77,10 +89,14 @@ def capture_environment(
         wrong = registration.problems(source, contract=contract)
         if wrong:
             raise ExportError(findings=wrong)
-        moved = movement(source)
+        ran = running(source)
         halves = captured_halves(source)
         _refuse_randomness(halves)
-        source, halves = _complete(source, halves, moved)
+        moved = movement(source, ran.codes, {name: half.reads for name, half in halves.items()})
+        source, halves = _complete(source, halves, moved, ran)
+        useless = list(registration.useless_inputs(source))
+        if useless:
+            raise ExportError(findings=useless)
         initial = _initial(source)
         alone = contract or source.rows == 1 or _shared_by_rows(source, initial)
         several = None if alone else _symbolic_halves(source)
@@ -103,17 +119,20 @@ def capture_environment(
             ),
             initial=initial,
             observed=_observed(source),
+            horizon=moved.horizon,
         )
 
 
 def _complete(
-    source: EnvironmentSource, halves: dict[str, CapturedHalf], moved: Movement
+    source: EnvironmentSource, halves: dict[str, CapturedHalf], moved: Movement, ran: Running
 ) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
     """The source with what process_actions hands over; hidden inputs are refused."""
     reads = {name: half.reads for name, half in halves.items()}
-    found, handed_over = hidden(source, reads, moved)
-    if found:
-        raise ExportError(findings=[each.finding(source) for each in found])
+    found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step)
+    findings = [*(each.finding(source) for each in found), *ran.findings]
+    findings += unseen(source, moved)
+    if findings:
+        raise ExportError(findings=findings)
     if not handed_over:
         return source, halves
     taken = {*source.memory, *source.inputs, *source.outputs}
@@ -147,9 +166,9 @@ def _refuse_randomness(halves: Mapping[str, CapturedHalf]) -> None:
 
 def _initial(source: EnvironmentSource) -> Tensors:
     """Memory as it is when an episode begins."""
-    with preserved(*source.roots.values()), torch.inference_mode():
-        source.restart()
-        return {name: read().detach().clone() for name, read in source.memory.items()}
+    with preserved(*source.roots.values()), eager(source), watch_ticks(source) as live:
+        live.restart()
+        return live.memory()
 
 
 def _shared_by_rows(source: EnvironmentSource, initial: Tensors) -> bool:
@@ -207,12 +226,13 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
 def _observed(source: EnvironmentSource) -> dict[str, Array]:
     """What the inputs were while the environment lived for a while."""
     found: dict[str, list[Array]] = {name: [] for name in source.inputs}
-    with preserved(*source.roots.values()), torch.inference_mode():
-        observations = source.env.observations_reset()
+    with preserved(*source.roots.values()), eager(source), watch_ticks(source) as live:
+        live.restart()
         for _ in range(OBSERVED_STEPS):
-            for name, read in source.inputs.items():
-                found[name].append(read().detach().cpu().numpy().copy())
-            observations, _ = source.env.step(source.actor(observations).clone())
+            decision, actions = live.decide()
+            for name, value in decision.inputs.items():
+                found[name].append(value.cpu().numpy())
+            live.step(actions)
     return {name: np.stack(arrays) for name, arrays in found.items()}
 
 

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 import torch
 
+from roadworthy.border import answers
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
+from roadworthy.environment.running import running
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
+from roadworthy.environment.unseen import constants
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +46,7 @@ class Discovery:
         return "\n".join([*self.lines, *asked]) or "nothing is missing"
 
 
+@answers
 def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
     """The components that the environment lacks; it is handed back as it was.
 
@@ -52,9 +56,11 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
     with preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
         env.prepare_export()
-        moved = movement(source)
         halves = captured_halves(source)
-        found, handed_over = hidden(source, {n: half.reads for n, half in halves.items()}, moved)
+        reads = {name: half.reads for name, half in halves.items()}
+        ran = running(source)
+        moved = movement(source, ran.codes, reads)
+        found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step)
         known = [each.place for each in found if each.place] + handed_over
         found += _outputs(source, {place.path for place in known})
     return Discovery(source, tuple(found))

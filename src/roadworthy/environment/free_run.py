@@ -5,41 +5,51 @@ Every other check drives the registered tensors, and so is blind to what was not
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
+from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.source import ACTIONS, OBSERVATIONS, EnvironmentSource, Tensors
 from roadworthy.environment.stepping import set_evaluation_mode
-from roadworthy.environment.ticks import LiveRun, current_values, watch_ticks
+from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.verification.compare import Comparison
 
-LIFE_STEPS = 64
+LEAST_STEPS = 64
 
 
-def free_run(policy: Policy, source: EnvironmentSource) -> Check:
+def free_run(policy: Policy, source: EnvironmentSource, horizon: Horizon) -> Check:
     """The living environment and the artifact side by side, tick by tick, resets included."""
+    steps = max(LEAST_STEPS, horizon.steps)
     comparison, starts = Comparison(policy.signature), Comparison()
-    with preserved(*source.roots.values()), one_thread(), torch.inference_mode():
+    with preserved(*source.roots.values()), one_thread(), eager(source):
         set_evaluation_mode(source.env, source.actor)
         with watch_ticks(source) as living:
-            _restart(0, policy, source, starts)
-            for step in range(LIFE_STEPS):
+            _restart(0, policy, living, starts)
+            for step in range(steps):
                 if _step(step, policy, living, comparison):
-                    _restart(step + 1, policy, source, starts)
+                    _restart(step + 1, policy, living, starts)
+            followed = bool(living.followed)
     _blame_start(comparison, starts)
-    claim = f"the artifact gives what the running environment gives, for {LIFE_STEPS} policy steps"
-    return comparison.check("free run", claim)
+    claim = f"the artifact gives what the running environment gives, for {steps} policy steps"
+    if not followed:
+        claim += "; step() does not show its ticks, so they are those of a world that stands still"
+    facts: dict[str, Any] = {"ticks followed": followed}
+    if horizon.beyond:
+        claim += f"; not reached: what happens after {', '.join(map(str, horizon.beyond))} steps"
+        facts["not reached"] = list(horizon.beyond)
+    return comparison.check("free run", claim, facts)
 
 
-def _restart(step: int, policy: Policy, source: EnvironmentSource, starts: Comparison) -> None:
+def _restart(step: int, policy: Policy, living: LiveRun, starts: Comparison) -> None:
     """A new episode on both sides; what an environment forgets to reset is seen here."""
-    source.restart()
+    source = living.source
+    living.restart()
     policy.reset()
-    kept = _arrays(current_values(source.memory))
+    kept = _arrays(living.memory())
     fresh = {each.name: each.fresh(source.rows) for each in policy.signature.memory}
     after = "memory {} after a reset".format
     starts.add(
@@ -60,17 +70,11 @@ def _blame_start(comparison: Comparison, starts: Comparison) -> None:
 
 
 def _step(step: int, policy: Policy, living: LiveRun, comparison: Comparison) -> bool:
-    source = living.source
-    source.env.context_manager().write_connections()
-    raw = current_values(source.inputs)
-    for update in source.env.command_updates:
-        update()
-    observations = source.env.compute_observations()
-    actions = source.actor(observations)
-    decided = {ACTIONS: actions.clone(), OBSERVATIONS: observations.clone()}
+    decision, actions = living.decide()
+    decided = {ACTIONS: actions.clone(), OBSERVATIONS: decision.observations}
     ticks, _, was_reset = living.step(actions)
     for tick, seen in enumerate(ticks):
-        got = policy.step(_arrays(seen.inputs if tick else raw))
+        got = policy.step(_arrays(seen.inputs if tick else decision.inputs))
         expected = _arrays(seen.outputs if tick else decided | seen.outputs)
         remembered = {f"memory {name}": value for name, value in _arrays(seen.memory).items()}
         memory = {f"memory {name}": value for name, value in policy.memory.items()}

@@ -7,20 +7,26 @@ otherwise is an input, what never changes, or changes nothing, is a constant ind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from types import CodeType
+from typing import Literal
 
 import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.state.standins import Ledger, stand_in
+from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
-from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, advanced, unreachable_moves
+from roadworthy.environment.components import GetTensor, Input, Memory, Output
+from roadworthy.environment.movement import Movement, advanced
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
+from roadworthy.environment.running import halves
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
@@ -30,6 +36,8 @@ from roadworthy.spec.tolerance import INFLUENCE
 MOMENTS = (0, 5, 17)
 # No fraction of a period: a sine of the nudged value must not come out the same.
 NUDGE = 0.6180339887
+# Beyond the limits that code compares with, in both directions.
+FAR = 1e6
 
 Kind = Literal["Input", "Memory", "Output"]
 
@@ -43,6 +51,8 @@ class Hidden:
     where: str
     number: bool = False
     handed_over: bool = False
+    # The line that would write it, where no step that was watched came to it.
+    unreached: str = ""
 
     def finding(self, source: EnvironmentSource) -> Finding:
         cause = "changes between steps" if self.kind == "Input" else "is written by the step"
@@ -54,7 +64,12 @@ class Hidden:
                 hint=f"keep it in an attribute of the environment and register that as {self.kind}",
             )
         shown = self.place.public(source.roots)
-        if self.number:
+        if self.unreached:
+            what = (
+                f"is read, and {self.unreached} would write it, though no step that was watched "
+                "came there: it would be frozen"
+            )
+        elif self.number:
             what = (
                 "is a Python number that changes, and the outputs depend on it: it would be frozen"
             )
@@ -64,7 +79,21 @@ class Hidden:
             code="RW121",
             where=f"{shown} at {self.where}" if self.where else shown,
             what=what,
-            hint=self.line(source),
+            hint=self._queue(source) or self.line(source),
+        )
+
+    def _queue(self, source: EnvironmentSource) -> str:
+        """What to do where the place is one of a deque: the others move with it."""
+        assert self.place is not None
+        holder = Place(self.place.path, self.place.keys[:-1])
+        if not isinstance(holder.get(source.roots), deque):
+            return ""
+        shown = holder.public(source.roots)
+        name = shown.rpartition(".")[2]
+        return (
+            f"keep all of {shown} in one tensor, (envs, length, …), shift it with torch.cat, and "
+            f"register that: env.context_manager().add_component({self.kind}(name={name!r}, "
+            f"get_from_env_cb=lambda: {shown}))"
         )
 
     @property
@@ -90,30 +119,43 @@ class Hidden:
 
 
 def hidden(
-    source: EnvironmentSource, reads: Mapping[str, list[Read]], moved: Movement
+    source: EnvironmentSource,
+    reads: Mapping[str, list[Read]],
+    moved: Movement,
+    constants: Sequence[float] = (),
+    codes_of_step: Collection[CodeType] = (),
 ) -> tuple[list[Hidden], list[Place]]:
     """Every hidden input, and the places that process_actions hands over to apply_actions.
 
     `reads` are those of the two halves of a policy step, by name. What the first half writes and
-    only the second reads needs no registration: it can be nothing but memory.
+    only the second reads needs no registration: it can be nothing but memory. `constants` are the
+    numbers in the graphs: other values that are worth trying.
     """
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     for steps in MOMENTS:
         with advanced(source, steps):
+            done = {*found, *handed_over}
             for each in (
-                *_tensors(source, reads, moved, {*found, *handed_over}),
-                *_numbers(source, moved),
+                *_tensors(source, reads, moved, done, constants),
+                *_numbers(source, moved, done),
             ):
                 if each.handed_over and each.place is not None:
                     handed_over[each.place.path] = each.place
                 else:
                     found.setdefault(each.place.path if each.place else each.where, each)
+    for each in _unreached(source, reads, moved, codes_of_step):
+        if each.place is not None:
+            found.setdefault(each.place.path, each)
     return list(found.values()), list(handed_over.values())
 
 
 def _tensors(
-    source: EnvironmentSource, reads: Mapping[str, list[Read]], moved: Movement, done: set[str]
+    source: EnvironmentSource,
+    reads: Mapping[str, list[Read]],
+    moved: Movement,
+    done: set[str],
+    constants: Sequence[float],
 ) -> Iterator[Hidden]:
     _, known = moved.places
     ports = {id(read()) for read in source.ports.values()}
@@ -121,95 +163,136 @@ def _tensors(
         for read in seen:
             place = known.get(id(read.tensor))
             if place is None:
-                if read.where not in done and _unreachable_matters(source, half, read):
+                if (
+                    read.where not in done
+                    and id(read.tensor) in moved.loose
+                    and tensor_matters(source, half, read.tensor, read.rest)
+                ):
                     yield Hidden(None, "Input", read.where)
                 continue
             if place.path in done or not moved.moves(place.path, read.rest):
                 continue
             tensor = place.get(source.roots)
-            if id(tensor) in ports or not _tensor_matters(source, half, tensor, read.rest):
+            if id(tensor) in ports:
+                continue
+            if not tensor_matters(source, half, tensor, read.rest, constants):
                 continue
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
             yield Hidden(place, kind, read.where, handed_over=passed_on)
 
 
-def _unreachable_matters(source: EnvironmentSource, half: str, read: Read) -> bool:
-    if isinstance(read.tensor, torch.nn.Parameter):
-        return False
-    return unreachable_moves(source, read.tensor) and _tensor_matters(
-        source, half, read.tensor, read.rest
-    )
-
-
-def _numbers(source: EnvironmentSource, moved: Movement) -> Iterator[Hidden]:
+def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iterator[Hidden]:
+    """Numbers that move and that the captured step looks at, whatever comes of it just now."""
     known, _ = moved.places
     registered = {r.place.path for r in source.ports.values() if isinstance(r, Number)}
-    for path in sorted(moved.all - registered):
-        value = moved.before.get(path)
-        if not isinstance(value, (bool, int, float, np.generic)) or path not in known:
-            continue
-        others = [*moved.seen.get(path, ()), *_others(value)]
-        halves = ("step", "substep")
-        if any(_number_matters(source, h, known[path], each) for h in halves for each in others):
-            kind: Kind = "Memory" if path in moved.by_step else "Input"
-            yield Hidden(known[path], kind, "", number=True)
+    places = [
+        known[path]
+        for path in sorted(moved.all - registered - done)
+        if path in known and isinstance(moved.before.get(path), (bool, int, float, np.generic))
+    ]
+    # Most numbers are nobody's business: all at once first, one by one only if some are.
+    if places and _number_used(source, places) is not None:
+        for place in places:
+            line = _number_used(source, [place])
+            if line is not None:
+                kind: Kind = "Memory" if place.path in moved.by_step else "Input"
+                yield Hidden(place, kind, "", number=True)
 
 
-def _number_matters(source: EnvironmentSource, half: str, place: Place, value: Any) -> bool:
-    """Whether the results of one half of the step depend on the number at a place."""
-    plain = outcome(source, half)
+def _number_used(source: EnvironmentSource, places: Sequence[Place]) -> str | None:
+    """The line at which a half of the step uses one of the numbers; None where none does."""
+    ledger, call = Ledger(), halves(source)
     with preserved(*source.roots.values()):
-        try:
-            place.put(source.roots, value)
-        except TypeError:  # inside a tuple: what changes is the tuple, and it is not read
-            return False
-        try:
-            return not same(plain, outcome(source, half))
-        except Exception:  # another value breaks the environment: it certainly matters
-            return True
+        for place in places:
+            with suppress(TypeError, AttributeError, LookupError):  # in a tuple, read-only, gone
+                place.put(source.roots, stand_in(place.get(source.roots), ledger))
+        return use_of(call, ledger, [], None)
 
 
-def _tensor_matters(
-    source: EnvironmentSource, half: str, tensor: torch.Tensor, rest: Array | None
+def _unreached(
+    source: EnvironmentSource,
+    reads: Mapping[str, list[Read]],
+    moved: Movement,
+    codes_of_step: Collection[CodeType],
+) -> Iterator[Hidden]:
+    """What never moved, is read, and would be written by a line that no step came to."""
+    by_path, by_id = moved.places
+    ports = {id(read()) for read in source.ports.values()}
+    taken = {r.place.path for r in source.ports.values() if isinstance(r, Number)} | moved.all
+    for line in moved.unreached:
+        kind: Kind = "Memory" if line.code in codes_of_step else "Input"
+        for path, place in by_path.items():
+            if path.rpartition(".")[2] != line.attribute or path in taken:
+                continue
+            value = moved.before.get(path)
+            if isinstance(value, (bool, int, float, np.generic)):
+                if _number_used(source, [place]) is not None:
+                    yield Hidden(place, kind, "", number=True, unreached=line.line)
+            elif isinstance(value, torch.Tensor):
+                held = place.get(source.roots)
+                if id(held) in ports or by_id[id(held)].path != path:
+                    continue
+                for half, seen in reads.items():
+                    for read in seen:
+                        if read.tensor is held and tensor_matters(source, half, held, read.rest):
+                            yield Hidden(place, kind, read.where, unreached=line.line)
+
+
+def tensor_matters(
+    source: EnvironmentSource,
+    half: str,
+    tensor: torch.Tensor,
+    rest: Array | None,
+    constants: Sequence[float] = (),
+    also: Sequence[GetTensor] = (),
 ) -> bool:
-    """Whether the results depend on the tensor, or on those of its elements that are no port."""
-    plain = outcome(source, half)
-    with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-        nudged = _nudged(tensor)
-        if rest is not None and rest.shape == tuple(tensor.shape):
-            nudged = torch.where(torch.from_numpy(rest), nudged, tensor)
-        # In place, so that every view of it sees the other values too.
-        tensor.copy_(nudged)
-        try:
-            return not same(plain, outcome(source, half))
-        except Exception:  # another value breaks the environment: it certainly matters
-            return True
+    """Whether the results depend on the tensor, or on those of its elements that `rest` marks.
+
+    `also` are further tensors that count as results.
+    """
+    plain = outcome(source, half, also)
+    for other in _others(tensor, constants):
+        with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
+            if rest is not None and rest.shape == tuple(tensor.shape):
+                other = torch.where(torch.from_numpy(rest), other, tensor)
+            # In place, so that every view of it sees the other values too.
+            tensor.copy_(other)
+            try:
+                if not same(plain, outcome(source, half, also)):
+                    return True
+            except Exception:  # another value breaks the environment: it certainly matters
+                return True
+    return False
 
 
-def outcome(source: EnvironmentSource, half: str) -> list[torch.Tensor]:
+def outcome(
+    source: EnvironmentSource, half: str, also: Sequence[GetTensor] = ()
+) -> list[torch.Tensor]:
     """The results of one half of the step from the present state, which is put back."""
     with preserved(*source.roots.values()), torch.inference_mode():
         torch.manual_seed(0)
         outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
-        return [*outputs.values(), *memory.values()]
+        return [*outputs.values(), *memory.values(), *(read().clone() for read in also)]
 
 
 def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
     return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _nudged(tensor: torch.Tensor) -> torch.Tensor:
+def _others(tensor: torch.Tensor, constants: Sequence[float]) -> Iterator[torch.Tensor]:
+    """Other values: a little further, very far, and on both sides of the graph's constants."""
     if tensor.dtype == torch.bool:
-        return ~tensor
+        yield ~tensor
+        yield torch.zeros_like(tensor)
+        yield torch.ones_like(tensor)
+        return
     if not tensor.is_floating_point():
-        return torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
-    return tensor + NUDGE
-
-
-def _others(value: Any) -> list[Any]:
-    if isinstance(value, (bool, np.bool_)):
-        return [type(value)(not value)]
-    if isinstance(value, (int, np.integer)):
-        return [type(value)(value + 1), type(value)(value + 2), type(value)(value + 3)]
-    return [type(value)(value + NUDGE)]
+        yield torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
+    else:
+        yield tensor + NUDGE
+    wild = [FAR, -FAR, *(each + shift for each in constants for shift in (0.0, 1.0, -1.0))]
+    limit = 2.0**62 if tensor.is_floating_point() else float(torch.iinfo(tensor.dtype).max)
+    for each in wild:
+        if abs(each) <= limit and (each >= 0 or tensor.dtype != torch.uint8):
+            yield torch.full_like(tensor, each)

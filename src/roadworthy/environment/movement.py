@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,64 +11,255 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import Value, changed, preserved, values
+from roadworthy.capture.snapshot import Value, is_number, preserved, same, values, walk
+from roadworthy.capture.substitution import Read
+from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.paths import Place, find
-from roadworthy.environment.source import EnvironmentSource
+from roadworthy.environment.source import EnvironmentSource, Tensors
+from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.environment.unreached import Lines, Unreached, lines_noted, unreached
 from roadworthy.spec.port import Array
 
-# Commands are resampled every few seconds, and some things change only with an episode.
-LOOKED_AT = (1, 2, 3, 5, 8, 13, 21, 32)
-MOST_SEEN = 3
+# Walking through a whole simulator takes long: then only at some of the steps.
+MOST_WALKED = 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
     """The paths that moved, by cause: the captured step, or the world around it.
 
-    `seen` holds a few of the other values that each of them had.
+    by_step       what one of the two halves wrote, at any moment, with another value or the same
+    latches       flags that the world writes at every step, though they stayed as they were
+    differing     which elements of a tensor had another value at any moment; None for all
+    inputs_written  Inputs that the captured step changes, and which of their elements, where
+                  nothing but a reset writes them otherwise
+    resets        whether a reset was seen that changed something registered
+    loose         ids of tensors that moved and that no attribute leads to
+    unreached     lines that never ran and would write an attribute
     """
 
     by_step: frozenset[str]
     by_world: frozenset[str]
+    latches: frozenset[str]
     before: dict[str, Value]
-    seen: dict[str, list[Any]]
+    differing: dict[str, torch.Tensor | None]
     # By path, and by the identity of what lay there before anything moved.
     places: tuple[dict[str, Place], dict[int, Place]]
+    horizon: Horizon
+    inputs_moved: frozenset[str]
+    inputs_written: dict[str, torch.Tensor]
+    resets: bool
+    loose: frozenset[int]
+    unreached: tuple[Unreached, ...]
 
     @property
     def all(self) -> frozenset[str]:
-        return self.by_step | self.by_world
+        return self.by_step | self.by_world | self.latches
 
     def moves(self, path: str, part: Array | None) -> bool:
         """Whether the value at a path moved, or that part of its elements."""
         if path not in self.all or part is None:
             return path in self.all
-        was = self.before.get(path)
-        if not isinstance(was, torch.Tensor):
-            return True
-        mask = torch.from_numpy(part)
-        others = [each for each in self.seen.get(path, ()) if isinstance(each, torch.Tensor)]
-        return any(each.shape != was.shape or bool((each != was)[mask].any()) for each in others)
+        mask = self.differing.get(path, _NOWHERE)
+        return mask is None or (
+            mask.shape == part.shape and bool(mask[torch.from_numpy(part)].any())
+        )
 
 
-def movement(source: EnvironmentSource) -> Movement:
-    """What changes when the captured step runs, and what changes when the environment lives."""
-    seen: dict[str, list[Any]] = {}
-    places = find(source.roots)
-    with preserved(*source.roots.values()), torch.inference_mode():
-        before = values(source.roots)
-        source.step()
-        source.substep()
-        by_step = _note(before, values(source.roots), seen)
-    by_world: set[str] = set()
-    with preserved(*source.roots.values()), torch.inference_mode():
-        for step in range(1, max(LOOKED_AT) + 1):
-            source.env.step(source.actor(source.env.compute_observations()))
-            if step in LOOKED_AT:
-                by_world |= _note(before, values(source.roots), seen)
-        source.restart()
-        by_world |= _note(before, values(source.roots), seen)
-    return Movement(frozenset(by_step), frozenset(by_world - by_step), before, seen, places)
+_NOWHERE = torch.zeros(0, dtype=torch.bool)
+
+
+def movement(
+    source: EnvironmentSource, codes: frozenset[types.CodeType], reads: Mapping[str, list[Read]]
+) -> Movement:
+    """What changes when the captured step runs, and what changes when the environment lives.
+
+    `codes` are those that run when it does: they say how long it must be watched. Of what the
+    halves read, what no attribute leads to is watched as well.
+    """
+    read = [each.tensor for half in reads.values() for each in half]
+    return _Search(source, horizon(source, codes), read).movement()
+
+
+class _Search:
+    """One long life of the environment, and what each moment of it showed."""
+
+    def __init__(
+        self, source: EnvironmentSource, watched: Horizon, read: Sequence[torch.Tensor]
+    ) -> None:
+        self.source, self.horizon = source, watched
+        self.places = find(source.roots)
+        self.loose = [
+            each
+            for each in read
+            if id(each) not in self.places[1] and not isinstance(each, torch.nn.Parameter)
+        ]
+        self.loose_before = [each.detach().clone() for each in self.loose]
+        self.loose_moved: set[int] = set()
+        self.before = values(source.roots)
+        self.differing: dict[str, torch.Tensor | None] = {}
+        self.by_step: set[str] = set()
+        self.by_world: set[str] = set()
+        self.latches: set[str] = set()
+        self.inputs_moved: set[str] = set()
+        self.inputs_written: dict[str, torch.Tensor] = {}
+        self.written_by_world: set[str] = set()
+        self.resets = False
+        self.lines: Lines = {}
+        self._last: dict[str, tuple[Any, int | None]] = {}
+
+    def movement(self) -> Movement:
+        source = self.source
+        moments = set(self.horizon.moments())
+        always = len(self.places[0]) <= MOST_WALKED
+        roots = (*source.roots.values(), self.loose)
+        with preserved(*roots), eager(source), watch_ticks(source) as live:
+            self._halves()
+            brackets = live.between_calls()
+            began = {name: read().clone() for name, read in source.inputs.items()}
+            for step in range(1, self.horizon.steps + 1):
+                stamps = _stamps(source.roots) if step in moments else {}
+                brackets.clear()
+                with lines_noted(self.lines):
+                    _, actions = live.decide()
+                    _, _, was_reset = live.step(actions)
+                self.written_by_world |= set() if was_reset else brackets
+                self._note_inputs(began)
+                if always or step in moments:
+                    self._look(self.by_world)
+                if step in moments:
+                    self.latches |= set() if was_reset else _flags_written(source.roots, stamps)
+                    self._halves()
+                self.resets = self.resets or was_reset or (step in moments and self._resets())
+            with lines_noted(self.lines):
+                live.restart()
+            self._look(self.by_world)
+        return Movement(
+            by_step=frozenset(self.by_step),
+            by_world=frozenset(self.by_world - self.by_step),
+            latches=frozenset(self.latches - self.by_step - self.by_world),
+            before=self.before,
+            differing=self.differing,
+            places=self.places,
+            horizon=self.horizon,
+            inputs_moved=frozenset(self.inputs_moved),
+            inputs_written={
+                name: mask
+                for name, mask in self.inputs_written.items()
+                if name not in self.written_by_world
+            },
+            resets=self.resets,
+            loose=frozenset(self.loose_moved),
+            unreached=tuple(unreached(source.env, self.lines)),
+        )
+
+    def _halves(self) -> None:
+        """Both halves of a step from the present state, which is put back; notes what they wrote.
+
+        A tensor that is written with the value that it had is written all the same: a latch, a
+        time in the air, a queue of zeros.
+        """
+        source = self.source
+        with preserved(*source.roots.values(), self.loose):
+            stamps = _stamps(source.roots)
+            given = {name: read().clone() for name, read in source.inputs.items()}
+            source.step()
+            source.substep()
+            self._note_written(given)
+            for path, value in _held(source.roots):
+                was, version = stamps.get(path, (None, None))
+                if isinstance(value, torch.Tensor):
+                    if value is was and version is not None and version == _version(value):
+                        continue
+                    if self._differs(path, value, set()) or version is not None:
+                        self.by_step.add(path)
+                elif not same(value, was):
+                    self.by_step.add(path)
+        self._last.clear()
+
+    def _look(self, moved: set[str]) -> None:
+        """Notes in `moved` whatever has another value than at the beginning."""
+        for tensor, was in zip(self.loose, self.loose_before, strict=True):
+            if id(tensor) not in self.loose_moved and not same(tensor, was):
+                self.loose_moved.add(id(tensor))
+        for path, value in _held(self.source.roots):
+            if isinstance(value, torch.Tensor):
+                was, version = self._last.get(path, (None, None))
+                if value is not was or version is None or version != _version(value):
+                    self._last[path] = (value, _version(value))
+                    self._differs(path, value, moved)
+            elif path not in moved and not same(value, self.before.get(path)):
+                moved.add(path)
+
+    def _differs(self, path: str, value: torch.Tensor, moved: set[str]) -> bool:
+        before = self.before.get(path)
+        if same(value, before):
+            return False
+        moved.add(path)
+        if not isinstance(before, torch.Tensor) or before.shape != value.shape:
+            self.differing[path] = None
+        else:
+            known = self.differing.get(path, _NOWHERE)
+            mask = value != before
+            if known is not None:
+                self.differing[path] = mask | known if known.shape == mask.shape else mask
+        return True
+
+    def _note_written(self, given: Tensors) -> None:
+        for name, read in self.source.inputs.items():
+            now, was = read(), given[name]
+            if now.shape == was.shape and not same(now, was):
+                mask = (now != was).cpu()
+                known = self.inputs_written.get(name, mask)
+                self.inputs_written[name] = mask | known
+
+    def _note_inputs(self, began: Tensors) -> None:
+        for name, read in self.source.inputs.items():
+            if name not in self.inputs_moved and not torch.equal(read(), began[name]):
+                self.inputs_moved.add(name)
+
+    def _resets(self) -> bool:
+        """Whether a reset from here changes any registered value, beyond what observing does."""
+        source = self.source
+        ports = source.inputs | source.memory
+        with preserved(*source.roots.values()):
+            with preserved(*source.roots.values()):
+                source.env.compute_observations()
+                left = {name: read().clone() for name, read in ports.items()}
+            source.restart()
+            return any(not same(read(), left[name]) for name, read in ports.items())
+
+
+def _held(roots: object) -> Iterator[tuple[str, Any]]:
+    for path, value in walk(roots):
+        if isinstance(value, (torch.Tensor, np.ndarray)) or is_number(value):
+            yield path, value
+
+
+def _stamps(roots: object) -> dict[str, tuple[Any, int | None]]:
+    """Path → what lies there, and how often it was written in place."""
+    return {
+        path: (value.copy() if isinstance(value, np.ndarray) else value, _version(value))
+        for path, value in _held(roots)
+    }
+
+
+def _flags_written(roots: object, stamps: dict[str, tuple[Any, int | None]]) -> set[str]:
+    """The paths of flags that were written since."""
+    found = set()
+    for path, value in _held(roots):
+        if isinstance(value, torch.Tensor) and value.dtype == torch.bool and path in stamps:
+            was, version = stamps[path]
+            if version is not None and (value is not was or version != _version(value)):
+                found.add(path)
+    return found
+
+
+def _version(value: object) -> int | None:
+    """How often a tensor was written in place; None where that is not counted."""
+    if not isinstance(value, torch.Tensor) or value.is_inference():
+        return None
+    return value._version
 
 
 @contextmanager
@@ -77,27 +269,3 @@ def advanced(source: EnvironmentSource, steps: int) -> Iterator[None]:
         for _ in range(steps):
             source.env.step(source.actor(source.env.compute_observations()))
         yield
-
-
-def unreachable_moves(source: EnvironmentSource, tensor: torch.Tensor) -> bool:
-    """Whether a tensor that no attribute leads to changes while the environment lives."""
-    with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-        was = tensor.clone()
-        for _ in range(max(LOOKED_AT)):
-            source.env.step(source.actor(source.env.compute_observations()))
-            if not torch.equal(tensor, was):
-                return True
-        source.restart()
-        return not torch.equal(tensor, was)
-
-
-def _note(before: dict[str, Value], now: dict[str, Value], seen: dict[str, list[Any]]) -> set[str]:
-    paths = changed(before, now)
-    for path in paths:
-        others = seen.setdefault(path, [])
-        value = now.get(path)
-        if len(others) < MOST_SEEN and isinstance(
-            value, (torch.Tensor, bool, int, float, np.generic)
-        ):
-            others.append(value)
-    return set(paths)

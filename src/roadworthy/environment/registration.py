@@ -19,6 +19,7 @@ from roadworthy.environment.source import (
     EnvironmentSource,
     results,
 )
+from roadworthy.environment.ticks import eager, version
 from roadworthy.errors import Finding, UsageError
 
 CONTRACT_DTYPES = (torch.float32, torch.int32, torch.bool)
@@ -30,7 +31,7 @@ def problems(source: EnvironmentSource, *, contract: bool) -> list[Finding]:
     if found:
         return found
     found = [*_shapes(source), *_shared(source), *_copied(source)]
-    return found or [*_useless_inputs(source), *_unwritten(source)]
+    return found or [*_unwritten(source)]
 
 
 def _finding(where: str, what: str, hint: str = "") -> Finding:
@@ -120,8 +121,11 @@ def _copied(source: EnvironmentSource) -> Iterator[Finding]:
                 yield error.findings[0]
 
 
-def _useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
-    """Inputs that change nothing when they change, now or later in the life of the environment."""
+def useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
+    """Inputs that change nothing when they change, now or later in the life of the environment.
+
+    Asked last: an input may influence nothing but a memory that is not registered yet.
+    """
     idle = list(source.inputs)
     for steps in MOMENTS:
         with advanced(source, steps):
@@ -154,12 +158,15 @@ def _unwritten(source: EnvironmentSource) -> Iterator[Finding]:
             source.env.process_actions((actions + shift).to(actions.dtype))
             source.env.apply_actions()
             outcomes.append({name: read().clone() for name, read in source.outputs.items()})
-    with preserved(*source.roots.values()), torch.inference_mode():
+    with preserved(*source.roots.values()), eager(source):
         before = {name: read() for name, read in source.outputs.items()}
-        kept = {name: value.clone() for name, value in before.items()}
+        kept = {name: (version(value), value.clone()) for name, value in before.items()}
         source.step()
+        # What is written with the value that it had is written: a long delay begins with zeros.
         touched = {
-            name: read() is not before[name] or not torch.equal(read(), kept[name])
+            name: read() is not before[name]
+            or version(read()) != kept[name][0]
+            or not torch.equal(read(), kept[name][1])
             for name, read in source.outputs.items()
         }
     for name in source.outputs:

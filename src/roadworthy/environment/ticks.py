@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,9 @@ import torch
 
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.environment.components import GetTensor
+from roadworthy.environment.numbers import Number
 from roadworthy.environment.source import EnvironmentSource, Tensors
+from roadworthy.errors import ExportError, Finding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,29 +27,126 @@ class Tick:
     memory: Tensors
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What a policy step begins with: raw state, memory, and the observations made of them."""
+
+    inputs: Tensors
+    memory: Tensors
+    observations: torch.Tensor
+
+
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """An environment that is being watch_ticks: `step` advances it and tells of every tick.
+    """An environment that is being watched: `step` advances it and tells of every tick.
 
     Most environments call apply_actions once in each tick, and that call is seen. Where they
-    apply actions in a way of their own, the ticks are those of a world that stands still.
+    apply actions in a way of their own, nothing is seen (`followed` is False), and the ticks are
+    those of a world that stands still.
     """
 
     source: EnvironmentSource
     seen: list[Tick] = field(default_factory=list)
-    _stands_still: bool | None = None
+    # Calls of apply_actions by owner: of one step, and of one tick.
+    calls: Counter[int] = field(default_factory=Counter)
+    per_tick: Counter[int] = field(default_factory=Counter)
+    # Whether observing writes memory: then only the environment may do it, once in each step.
+    remembers: bool = False
+    decisions: list[Decision] = field(default_factory=list)
+    followed: bool | None = None
+    # The inputs that were written between two calls of the captured methods, by the world.
+    _between: set[str] = field(default_factory=set)
+    _left: Tensors = field(default_factory=dict)
+    # Whether what runs now is the environment's own life: trials on the side are not noted.
+    _living: bool = False
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        self._living = True
+        try:
+            yield
+        finally:
+            self._living = False
+
+    def between_calls(self) -> set[str]:
+        """The names of the inputs that the world writes: they are added while it runs."""
+        return self._between
+
+    def entering(self) -> None:
+        """Notes, before a captured method runs, what was written since the last one ended."""
+        for name, value in self._left.items():
+            if self._living and not torch.equal(self.source.inputs[name](), value):
+                self._between.add(name)
+
+    def leaving(self) -> None:
+        """Remembers the inputs as a captured method leaves them."""
+        if self._living:
+            self._left = current_values(self.source.inputs)
+
+    def restart(self) -> None:
+        """Begin an episode."""
+        self.decisions.clear()
+        with self._noting():
+            self.source.restart()
+
+    def memory(self) -> Tensors:
+        """Memory as the next step finds it, before anything is observed."""
+        observed = self._observed()
+        return current_values(self.source.memory) if observed is None else observed.memory
+
+    def decide(self) -> tuple[Decision, torch.Tensor]:
+        """What the next step begins with, and the actor's actions."""
+        source = self.source
+        source.env.context_manager().write_connections()
+        decision = self._observed() or self._observe()
+        actions: torch.Tensor = source.actor(decision.observations)
+        return decision, actions
+
+    def _observe(self) -> Decision:
+        source = self.source
+        inputs, memory = current_values(source.inputs), current_values(source.memory)
+        with self._noting():
+            for update in source.env.command_updates:
+                update()
+            return Decision(inputs, memory, source.env.compute_observations().clone())
+
+    def _observed(self) -> Decision | None:
+        """What the environment itself observed last, where observing once more would change it."""
+        return self.decisions[-1] if self.remembers and self.decisions else None
 
     def step(self, actions: torch.Tensor) -> tuple[list[Tick], torch.Tensor, bool]:
         """The ticks of one policy step, the observations after it, and whether it was reset."""
-        ticks = [] if self._stands_still is False else self._standing_ticks(actions)
+        ticks = [] if self.followed else self._standing_ticks(actions)
         self.seen.clear()
-        following, was_reset = self.source.env.step(actions.clone())
-        if self._stands_still is None:
-            self._stands_still = len(self.seen) != self.source.env.decimation
-        if not self._stands_still:
+        self.calls.clear()
+        self.decisions.clear()
+        with self._noting():
+            following, was_reset = self.source.env.step(actions.clone())
+        decimation = self.source.env.decimation
+        count = self._ticks_of_step()
+        if count and count != decimation and not was_reset:
+            raise ExportError(findings=[self._miscounted(count)])
+        if self.followed is None:
+            self.followed = len(self.seen) == decimation
+        if self.followed:
             # What comes beyond the decimation belongs to a reset; what is missing, it cut off.
-            ticks = self.seen[: self.source.env.decimation]
-        return ticks, following, bool(was_reset)
+            ticks = self.seen[:decimation]
+        return list(ticks), following, bool(was_reset)
+
+    def _ticks_of_step(self) -> int:
+        """How often the step applied actions, by any of the owners that one tick asks."""
+        return max((self.calls[o] // count for o, count in self.per_tick.items()), default=0)
+
+    def _miscounted(self, count: int) -> Finding:
+        env = self.source.env
+        name = type(env).__name__
+        return Finding(
+            code="RW127",
+            where=f"{name}.decimation",
+            what=f"step() applies the actions {count} times, and decimation says "
+            f"{env.decimation}: expected {env.decimation} calls of apply_actions, got {count}",
+            hint=f"say in {name} how many ticks a step has: decimation = {count}",
+        )
 
     def _standing_ticks(self, actions: torch.Tensor) -> list[Tick]:
         """The ticks of a world that stands still, on an environment that is put back."""
@@ -61,25 +161,47 @@ class LiveRun:
 @contextmanager
 def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
     """The life of an environment, wherever in it apply_actions is called."""
-    life = LiveRun(source)
-    depth = 0
+    run = LiveRun(source)
+    depth: Counter[str] = Counter()
 
-    def watch(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def applied(owner: object, plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)
         def call(*args: Any, **kwargs: Any) -> Any:
-            nonlocal depth
+            run.calls[id(owner)] += 1
             inputs = current_values(source.inputs)
-            depth += 1
+            depth["apply"] += 1
             try:
                 result = plain(*args, **kwargs)
             finally:
-                depth -= 1
+                depth["apply"] -= 1
             # An adapter's method calls that of the environment inside: one tick, not two.
-            if depth == 0:
-                life.seen.append(
+            if depth["apply"] == 0:
+                run.seen.append(
                     Tick(inputs, current_values(source.outputs), current_values(source.memory))
                 )
             return result
+
+        return call
+
+    def observed(plain: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            inputs, memory = current_values(source.inputs), current_values(source.memory)
+            result = plain(*args, **kwargs)
+            if run._living:
+                run.decisions.append(Decision(inputs, memory, result.clone()))
+            return result
+
+        return call
+
+    def bracketed(plain: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            run.entering()
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                run.leaving()
 
         return call
 
@@ -88,17 +210,62 @@ def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
         for _, each in walk(source.env)
         if callable(getattr(type(each), "apply_actions", None)) and hasattr(each, "__dict__")
     ]
-    own = [vars(owner).get("apply_actions") for owner in owners]
-    for owner in owners:
-        object.__setattr__(owner, "apply_actions", watch(owner.apply_actions))
+    run.remembers = observing_writes(source)
+    with ExitStack() as patches:
+        for owner in owners:
+            patches.enter_context(
+                _replaced(owner, "apply_actions", functools.partial(applied, owner))
+            )
+        if run.remembers:
+            patches.enter_context(_replaced(source.env, "compute_observations", observed))
+        for name in ("compute_observations", "process_actions", "apply_actions"):
+            patches.enter_context(_replaced(source.env, name, bracketed))
+        with preserved(*source.roots.values()), eager(source):
+            source.step()
+        run.per_tick.update(run.calls)
+        run.seen.clear()
+        yield run
+
+
+@contextmanager
+def _replaced(
+    owner: object, name: str, watch: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    own = vars(owner).get(name)
+    object.__setattr__(owner, name, watch(getattr(owner, name)))
     try:
-        yield life
+        yield
     finally:
-        for owner, plain in zip(owners, own, strict=True):
-            if plain is None:
-                object.__delattr__(owner, "apply_actions")
-            else:
-                object.__setattr__(owner, "apply_actions", plain)
+        if own is None:
+            object.__delattr__(owner, name)
+        else:
+            object.__setattr__(owner, name, own)
+
+
+def eager(source: EnvironmentSource) -> AbstractContextManager[Any]:
+    """Without gradients, and with versions that tell a write, unless the tensors have none."""
+    held = (each for _, each in walk(source.roots) if isinstance(each, torch.Tensor))
+    return torch.inference_mode() if any(t.is_inference() for t in held) else torch.no_grad()
+
+
+def observing_writes(source: EnvironmentSource) -> bool:
+    """Whether compute_observations writes a registered memory, as a history inside of it does."""
+    reads = list(source.memory.values())
+    with preserved(*source.roots.values()), eager(source):
+        before = [(each, version(each), each.clone()) for each in (read() for read in reads)]
+        source.env.compute_observations()
+        return any(
+            not torch.equal(now, value)
+            or (not isinstance(read, Number) and (now is not was or version(now) != was_version))
+            for read, now, (was, was_version, value) in zip(
+                reads, [read() for read in reads], before, strict=True
+            )
+        )
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was written in place; None where that is not counted."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def current_values(ports: Mapping[str, GetTensor]) -> Tensors:

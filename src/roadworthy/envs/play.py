@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.border import answers
 from roadworthy.envs.batch import EnvBatch, env_batch
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError
@@ -72,6 +73,7 @@ class Episodes:
         return f"mean return {self.mean_return:.1f} ± {spread:.1f} in {len(self.returns)} episodes"
 
 
+@answers
 def play(
     policy: Policy,
     env: str | Callable[[], Any],

@@ -58,7 +58,9 @@ class _Recorder(torch.fx.Interpreter):
         result = super().run_node(n)
         if isinstance(result, torch.Tensor) and n.op == "call_function":
             where = quoted_line(n.meta.get("stack_trace") or "")
-            self.found[n.name] = TorchValue(result.detach().numpy().copy(), where)
+            # NumPy has no bfloat16.
+            value = result.float() if result.dtype == torch.bfloat16 else result
+            self.found[n.name] = TorchValue(value.detach().numpy().copy(), where)
         return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,18 @@ from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
 from roadworthy.errors import Finding, UsageError
 from roadworthy.originals.advisories import advisories
+from roadworthy.originals.exact import yardstick
 from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
-from roadworthy.originals.original import Mutant, Original, TorchValue
+from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstick
+from roadworthy.originals.unanswered import without_unanswered
+from roadworthy.originals.unapplied import unapplied
+from roadworthy.program import Program
 from roadworthy.source import Attribute, Rewriting, Source
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays
 
@@ -81,11 +86,20 @@ class ModuleSteps:
         return {name: value.numpy().copy() for name, value in self.memory_tensors().items()}
 
     def memory_tensors(self) -> Tensors:
-        held = remembered.read_attributes(tuple(self._attributes), self._composed.module)
-        return {name: value.detach() for name, value in (self._memory | held).items()}
+        module = self._composed.module
+        # What is None until the first step stands for the initial value.
+        made = [each for each in self._attributes if self._made(each.path)]
+        held = self._fresh() | remembered.read_attributes(tuple(made), module)
+        return {name: value.detach() for name, value in (held | self._memory).items()}
+
+    def _made(self, path: str | None) -> bool:
+        return path is not None and remembered.attribute(self._composed.module, path) is not None
+
+    def _fresh(self) -> Tensors:
+        return {m.name: torch.from_numpy(m.fresh(self.rows)) for m in self._signature.memory}
 
     def _reset_all(self) -> None:
-        fresh = {m.name: torch.from_numpy(m.fresh(self.rows)) for m in self._signature.memory}
+        fresh = self._fresh()
         remembered.insert_attributes(tuple(self._attributes), self._composed.module, fresh)
         for path, start in self._starts.items():
             if start is None:
@@ -96,26 +110,47 @@ class ModuleSteps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleOriginal(Original):
-    """A module, as its source describes it."""
+    """A module, as its source describes it; `program` is its capture, where there is one."""
 
     source: Source
+    program: Program | None = field(default=None, kw_only=True)
 
     @property
     def rows(self) -> int | None:
         return self.source.batch
 
     def draw(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> Arrays:
-        return draw(signature, rng, steps=steps, rows=rows)
+        return draw(signature, rng, steps=steps, rows=rows, sampling=sampling)
+
+    def tried(self, signature: Signature, sampling: Sampling) -> Sampling:
+        return without_unanswered(self, signature, sampling)
 
     @contextmanager
     def open(self, signature: Signature, *, rows: int) -> Iterator[ModuleSteps]:
         with export_mode(self.source):
             yield ModuleSteps(self.source, signature, rows)
 
+    def yardstick(self, signature: Signature) -> Yardstick | None:
+        return yardstick(self.source, self.program, signature)
+
     def advisories(self, signature: Signature) -> Sequence[Finding]:
-        return tuple(advisories(self.source, signature))
+        slots = [_slot(self.source, signature, name) for name in self.source.memory]
+        fresh = {m.name: torch.from_numpy(m.fresh(self._example_rows)) for m in signature.memory}
+        with export_mode(self.source):
+            held = tuple(unapplied(self.source, slots, fresh))
+        return (*advisories(self.source, signature), *held)
+
+    @property
+    def _example_rows(self) -> int:
+        return int(next(iter(self.source.tensors.values())).shape[0])
 
     def mutants(self, recipe: Mapping[str, Any]) -> Iterator[Mutant]:
         for mistake in mistakes(self.source, recipe):
@@ -176,11 +211,11 @@ class RewrittenOriginal(ModuleOriginal):
         return self.rewriting.caveats
 
 
-def original_of(source: Source) -> ModuleOriginal:
-    """What an artifact of this source is compared with."""
+def original_of(source: Source, program: Program | None = None) -> ModuleOriginal:
+    """What an artifact of this source is compared with; `program` saves capturing it again."""
     if source.rewritten is None:
-        return ModuleOriginal(source)
-    return RewrittenOriginal(source, source.rewritten)
+        return ModuleOriginal(source, program=program)
+    return RewrittenOriginal(source, source.rewritten, program=program)
 
 
 def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:

@@ -14,6 +14,7 @@ from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script, Steppable, draw_resets, outputs_of
 from roadworthy.spec.trace import Trace
@@ -28,6 +29,48 @@ class Choosing(Steppable, Protocol):
     @property
     def logits(self) -> tuple[Array, ...]:
         """The numbers behind each choice of the last step, (rows, …, options) each."""
+
+
+class NoYardstick(Exception):
+    """The graph cannot be run at these states: it is not the original that it should be."""
+
+
+class Yardstick(Protocol):
+    """The original as two pure functions of one step: PyTorch's float32, and the exact one.
+
+    Both take the inputs and the memory before the step, for any rows that the signature allows,
+    and give the outputs by port, the next memory as `memory <name>`, and the logits behind each
+    choice as `logits <number>`. All raise `NoYardstick` where the graph cannot be run.
+    """
+
+    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        """One step in the policy's own precision, by PyTorch's own kernels."""
+
+    def turned(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        """As `rounded`, with what enters a choice, a sort or a rounding moved by some units in
+        the last place: equal values come in another order."""
+
+    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+        """The same step in float64; None where the graph cannot be run in it."""
+
+    @property
+    def turning(self) -> bool:
+        """Whether the policy chooses, sorts or rounds anywhere: else `turned` is `rounded`."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether no little step of any value can make a large one of the results."""
+
+    @property
+    def quantities(self) -> frozenset[str]:
+        """The outputs that are whole numbers cut from floats, such as ticks of a motor: next to
+        the right one there is a nearly right one, as with no choice."""
+
+    @property
+    def inexact(self) -> str:
+        """Why there is no float64; empty where there is, or where nobody has asked yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,7 +106,13 @@ class Original(abc.ABC):
 
     @abc.abstractmethod
     def draw(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> Arrays:
         """Input values worth trying: port name → (steps, *shape)."""
 
@@ -71,18 +120,31 @@ class Original(abc.ABC):
     def open(self, signature: Signature, *, rows: int) -> AbstractContextManager[Steppable]:
         """The live thing, ready to step; it comes back as it was when the block ends."""
 
+    def tried(self, signature: Signature, sampling: Sampling) -> Sampling:
+        """The sampling without the corners on which this original has no answer."""
+        return sampling
+
     def fresh_steps(
-        self, signature: Signature, rng: np.random.Generator, *, steps: int, rows: int
+        self,
+        signature: Signature,
+        rng: np.random.Generator,
+        *,
+        steps: int,
+        rows: int,
+        sampling: Sampling,
     ) -> Script:
         """Steps that no trace has seen, with resets at which each row begins anew."""
-        inputs = self.draw(signature, rng, steps=steps, rows=rows)
-        return Script(inputs=inputs, resets=draw_resets(signature, rng, steps=steps, rows=rows))
+        inputs = self.draw(signature, rng, steps=steps, rows=rows, sampling=sampling)
+        life = sampling.life if steps > sampling.life else 0
+        resets = draw_resets(signature, rng, steps=steps, rows=rows, life=life)
+        return Script(inputs=inputs, resets=resets)
 
-    def record(self, signature: Signature, *, seed: int) -> Trace:
+    def record(self, signature: Signature, *, seed: int, sampling: Sampling) -> Trace:
         """Golden steps: several episodes, resets in the middle, extreme values."""
         rows = self.rows or TRACE_ROWS
         rng = np.random.default_rng(seed)
-        script = self.fresh_steps(signature, rng, steps=TRACE_STEPS, rows=rows)
+        steps = sampling.steps(TRACE_STEPS, rows=rows)
+        script = self.fresh_steps(signature, rng, steps=steps, rows=rows, sampling=sampling)
         with self.open(signature, rows=rows) as live:
             outputs = outputs_of(live, script)
         named = {port.name: outputs[port.name] for port in signature.outputs}
@@ -93,6 +155,11 @@ class Original(abc.ABC):
         from roadworthy.originals.choosing import watched  # needs PyTorch, as the original does
 
         return watched(self.open(signature, rows=rows))
+
+    def yardstick(self, signature: Signature) -> Yardstick | None:
+        """What an artifact's rounding is measured with; None where it cannot be had, and fixed
+        tolerances must do."""
+        return None
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
         """What is exported right, and may still not be meant."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import io
-import json
+import struct
 import zipfile
+import zlib
 from typing import Any
 
-from roadworthy.errors import BundleCorrupt, RoadworthyError
+from roadworthy.errors import BundleCorrupt
 from roadworthy.spec.bundle import SIGNATURE_KEY
+from roadworthy.spec.json_file import from_json
+from roadworthy.spec.limits import MEBI, NOTES_BYTES, refuse_larger
+from roadworthy.spec.manifest import read_signature
 from roadworthy.spec.signature import Signature
 
 METADATA_KEY = "roadworthy.metadata"
 CPU_KEY = "roadworthy.cpu"
+# How many times its own size an archive may unpack to.
+MOST_TIMES = 4
+_UNREADABLE = (ValueError, EOFError, OSError, RuntimeError, struct.error)
 # The graphs in an archive; `model` is the name under which `torch.export.load` looks.
 STEP, SUBSTEP = "model", "substep"
 
@@ -30,12 +37,18 @@ class Archive:
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 self.names = opened.namelist()
+                entries = opened.infolist()
+                # A `.pt2` is stored as it is; one that unpacks to far more was made to.
+                whole = sum(each.file_size for each in entries)
+                refuse_larger("it unpacks to", whole, MOST_TIMES * len(data) + MEBI, where=where)
+                notes = [each for each in entries if "/extra/" in each.filename]
+                size = sum(each.file_size for each in notes)
+                refuse_larger("its notes unpack to", size, NOTES_BYTES, where=where)
+                # zipfile reads no more of an entry than the size that was just looked at.
                 self._extra = {
-                    name.partition("/extra/")[2]: opened.read(name)
-                    for name in self.names
-                    if "/extra/" in name
+                    each.filename.partition("/extra/")[2]: opened.read(each) for each in notes
                 }
-        except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, *_UNREADABLE) as error:
             raise BundleCorrupt(
                 f"this is not a .pt2 archive: {error}",
                 where=where,
@@ -51,17 +64,14 @@ class Archive:
 
     def extra(self, key: str) -> Any:
         """The JSON under `key`, or None."""
-        return json.loads(self._extra[key]) if key in self._extra else None
+        if key not in self._extra:
+            return None
+        return from_json(self._extra[key], where=f"{self.where}: {key}")
 
     @property
     def signature(self) -> Signature | None:
         """The signature that the file carries; None in a file that Roadworthy did not write."""
-        try:
-            data = self.extra(SIGNATURE_KEY)
-            return None if data is None else Signature.from_json(data)
-        except (ValueError, KeyError, TypeError, AttributeError, RoadworthyError) as error:
-            raise BundleCorrupt(
-                "the signature inside the file is damaged",
-                where=self.where,
-                hint="copy the file again from its source, or load the bundle folder",
-            ) from error
+        data = self.extra(SIGNATURE_KEY)
+        if data is None:
+            return None
+        return read_signature(data, where=f"{self.where}, the signature inside")

@@ -19,6 +19,7 @@ import numpy as np
 from roadworthy.cfile.graph import Graph, read
 from roadworthy.cfile.source import HANDED, code, engine_source
 from roadworthy.errors import BundleError
+from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.compiler import library
 from roadworthy.runtime.engine import Artifact
 from roadworthy.spec.port import BATCH, Array
@@ -50,6 +51,8 @@ class CEngine:
 
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> CEngine:
+        if not any(name.endswith(".c") for name in artifact.files):
+            refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
         return cls(artifact)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from roadworthy.errors import BundleError
+from roadworthy.runtime.canary import refuse_unsafe
+from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 
@@ -16,12 +18,14 @@ class Artifact:
     """A policy as one target: its files, the one that is opened first, and their signature.
 
     `where` names it in messages. Files are bytes, not paths: they are those that were compared
-    with their sums.
+    with their sums. `canary` says whether a file that is data is tried in a child process before
+    it is opened here, where nobody has tried it before.
     """
 
     files: Mapping[str, bytes] = field(repr=False)
     signature: Signature
     where: str
+    canary: bool = True
 
     @property
     def main(self) -> bytes:
@@ -49,8 +53,7 @@ class OnnxEngine:
     """onnxruntime on one thread, without spinning: a control loop is not alone on its machine."""
 
     def __init__(self, model: bytes, *, threads: int = 1, device: str = "cpu") -> None:
-        import onnxruntime
-
+        onnxruntime = silent_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -72,13 +75,14 @@ class OnnxEngine:
 
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> OnnxEngine:
+        refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
         return cls(artifact.main, threads=threads, device=device)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         binding = self.session.io_binding()
         for tie, buffers in ((binding.bind_input, inputs), (binding.bind_output, outputs)):
             for name, buffer in buffers.items():
-                tie(name, "cpu", 0, buffer.dtype, buffer.shape, buffer.ctypes.data)
+                _tie(tie, name, buffer)
         run = self.session.run_with_iobinding
         # The closure keeps the buffers alive: onnxruntime holds only their addresses.
         keep = (inputs, outputs)
@@ -93,6 +97,17 @@ class OnnxEngine:
                 ) from error
 
         return step
+
+
+def _tie(tie: Callable[..., None], name: str, buffer: Array) -> None:
+    try:
+        tie(name, "cpu", 0, buffer.dtype, buffer.shape, buffer.ctypes.data)
+    except Exception as error:  # onnxruntime's exceptions share no narrower base
+        raise BundleError(
+            f"the model has no such port of {buffer.dtype} {buffer.shape}: {error}",
+            where=name,
+            hint="the file does not match its signature: export it again",
+        ) from error
 
 
 # Device → what onnxruntime calls it.

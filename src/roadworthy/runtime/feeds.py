@@ -18,6 +18,31 @@ class PrecisionWarning(UserWarning):
     """A float64 value was rounded to the float32 of its port; said once per port."""
 
 
+class NotANumberWarning(UserWarning):
+    """NaN went into a policy, or is in its memory; said once per policy."""
+
+
+def first_nan(values: Mapping[str, Array], *, kind: str = "") -> str:
+    """Where the first NaN is, such as `obs[0][3]`; nothing where there is none."""
+    for name, array in values.items():
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            place = np.argwhere(np.isnan(array))[0]
+            return f"{kind}{name}" + "".join(f"[{index}]" for index in place)
+    return ""
+
+
+def warn_nan(where: str) -> None:
+    """Says where NaN was seen, to whoever called the policy."""
+    hint = (
+        "policy.reset() starts the memory anew, and a NaN that goes in comes back"
+        if where.startswith("memory ")
+        else "look for a sensor that failed or a division by zero; the actions may be NaN too"
+    )
+    warnings.warn(
+        f"{where}: not a number (said once): {hint}", NotANumberWarning, stacklevel=_depth()
+    )
+
+
 def arrays(signature: Signature, inputs: Mapping[str, Any], noted: set[str]) -> dict[str, Array]:
     """Every input as an array of its port's dtype; all that is wrong is raised together."""
     findings = list(_name_findings(signature, inputs))

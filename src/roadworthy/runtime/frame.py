@@ -21,13 +21,7 @@ class MemoryBuffers:
         self.sides = tuple({m.name: m.fresh(rows) for m in self.memory} for _ in range(2))
         self.turn = 0
         self.ticks = np.zeros((), dtype=np.int32)
-        self._decimation = signature.decimation if signature.clock else 1
-
-    def advance(self) -> None:
-        """One tick later; memory is on the other side."""
-        self.turn = 1 - self.turn
-        if self._decimation > 1:
-            self.ticks[...] = (self.ticks + 1) % self._decimation
+        self.decimation = signature.decimation if signature.clock else 1
 
     def reset(self, mask: Array | None = None) -> None:
         if mask is None or mask.all():
@@ -82,8 +76,9 @@ class Frame:
             for port in signature.inputs
             for view in (_view(port, inputs[port.name], unbatched),)
         )
-        self._outputs = tuple(
-            (port.name, _view(port, outputs[port.name], unbatched)) for port in signature.outputs
+        self._copies = tuple(
+            (port.name, _view(port, outputs[port.name], unbatched).copy)
+            for port in signature.outputs
         )
 
     def load(self, inputs: Mapping[str, Any]) -> bool:
@@ -101,11 +96,22 @@ class Frame:
         for name, buffer, _, _ in self._slots:
             buffer[...] = values[name]
 
+    def inputs(self) -> dict[str, Array]:
+        """What went into the last step, by name; not copies."""
+        return {name: buffer for name, buffer, _, _ in self._slots}
+
     def run(self, buffers: MemoryBuffers) -> dict[str, Array]:
-        self._runs[buffers.turn]()
-        # Only a step that succeeded moves memory on.
-        buffers.advance()
-        return {name: buffer.copy() for name, buffer in self._outputs}
+        turn = buffers.turn
+        self._runs[turn]()
+        # Only a step that succeeded moves memory on, to the other side. Here and not in a method:
+        # the call would be a hundredth of a small step.
+        buffers.turn = 1 - turn
+        if buffers.decimation > 1:
+            buffers.ticks[...] = (buffers.ticks + 1) % buffers.decimation
+        results = {}
+        for name, copy in self._copies:  # until Python 3.12 a comprehension is a call
+            results[name] = copy()
+        return results
 
 
 def _buffer(port: Port, dims: Mapping[str, int]) -> Array:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 from roadworthy import targets
-from roadworthy.errors import BundleCorrupt, BundleError, RoadworthyError, did_you_mean
+from roadworthy.border import answers
+from roadworthy.errors import BundleError
 from roadworthy.runtime import engines, onnx_file
+from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import Artifact, Engine, OnnxEngine
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle
+from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, nearest, readable, restored
+from roadworthy.spec.json_file import from_json
+from roadworthy.spec.manifest import read_signature
 from roadworthy.spec.signature import Signature
 
 
+@answers
 def load(
     path: str | os.PathLike[str],
     *,
@@ -23,28 +27,33 @@ def load(
     trust: bool = False,
     threads: int = 1,
     seed: int | None = None,
+    canary: bool = True,
 ) -> Policy:
     """The policy in a bundle folder, or in a lone file of one that Roadworthy wrote.
 
     Every file of a bundle is compared with its SHA-256 before anything parses it; a lone file
     has no such proof. `engine` chooses the target to run, `onnx` unless said otherwise, and
     `device` where it runs. Targets that are code are opened only with `trust=True`. `seed` is
-    for policies that draw noise; without it each load draws anew.
+    for policies that draw noise; without it each load draws anew. An ONNX file that was never
+    loaded before is tried in a child process first, with limits (docs/security.md); `canary=False`
+    leaves that out.
     """
     place = Path(path)
     if engine is not None:
         targets.get(engine)
-    if place.is_dir():
+    if place.is_dir() or (not place.exists() and restored(place)):
         bundle = Bundle.open(place)
         return from_bundle(
-            bundle, engine=engine, device=device, trust=trust, threads=threads, seed=seed
-        )
+            bundle, engine=engine, device=device, trust=trust, threads=threads, seed=seed,
+            canary=canary,
+        )  # fmt: skip
     if not place.is_file():
-        siblings = [each.name for each in place.parent.glob("*")] if place.parent.is_dir() else []
-        raise BundleError(f"{place} does not exist", hint=did_you_mean(place.name, siblings))
-    target, artifact = _alone(place.read_bytes(), str(place), engine)
+        raise BundleError(f"{place} does not exist", hint=nearest(place))
+    with readable(place):
+        data = place.read_bytes()
+    target, artifact = _alone(data, str(place), engine, canary)
     opened = engines.opened(target, artifact, device=device, trust=trust, threads=threads)
-    return Policy(artifact.signature, opened, seed=seed)
+    return Policy(artifact.signature, opened, seed=seed, watch=True)
 
 
 def from_bundle(
@@ -55,10 +64,11 @@ def from_bundle(
     trust: bool = False,
     threads: int = 1,
     seed: int | None = None,
+    canary: bool = True,
 ) -> Policy:
     """The policy of a bundle that is already open."""
-    opened = engine_of(bundle, engine, device=device, trust=trust, threads=threads)
-    return Policy(bundle.signature, opened, seed=seed)
+    opened = engine_of(bundle, engine, device=device, trust=trust, threads=threads, canary=canary)
+    return Policy(bundle.signature, opened, seed=seed, watch=True)
 
 
 def engine_of(
@@ -68,15 +78,18 @@ def engine_of(
     device: str = "cpu",
     trust: bool = False,
     threads: int = 1,
+    canary: bool = True,
 ) -> Engine:
     """The engine that runs a bundle; any number of policies may share it, one after another."""
     target = engines.chosen(engine, tuple(bundle.targets), where=str(bundle.folder))
     files = bundle.files_of(engines.files_from(target, tuple(bundle.targets), trust=trust))
-    artifact = Artifact(files=files, signature=bundle.signature, where=next(iter(files)))
+    artifact = Artifact(
+        files=files, signature=bundle.signature, where=next(iter(files)), canary=canary
+    )
     return engines.opened(target, artifact, device=device, trust=trust, threads=threads)
 
 
-def _alone(data: bytes, where: str, engine: str | None) -> tuple[str, Artifact]:
+def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[str, Artifact]:
     """The target that a lone file is, with the signature that it carries."""
     if data.startswith(b"PK"):  # every .pt2 is a zip, and no .onnx begins like one
         from roadworthy.runtime.archive import Archive  # a robot without one starts without it
@@ -84,27 +97,25 @@ def _alone(data: bytes, where: str, engine: str | None) -> tuple[str, Artifact]:
         archive = Archive(data, where=where)
         found, signature = archive.target, archive.signature
     else:
-        found, signature = "onnx", _onnx_signature(data, where)
+        found, signature = "onnx", onnx_signature(data, where)
+        if signature is None:  # what is no model at all is refused here, with the reason
+            refuse_unsafe(data, where=where, canary=canary)
+            OnnxEngine(data)
     target = engines.chosen(engine or found, (found,), where=where)
     if signature is None:
         raise BundleError(
             f"{where} has no signature: Roadworthy did not write it",
-            hint="export the policy with Roadworthy: a foreign file does not say what its memory "
-            "is",
+            hint=f"roadworthy inspect {where} shows what it is; export the policy with Roadworthy: "
+            "a foreign file does not say what its memory is",
         )
-    return target, Artifact(files={Path(where).name: data}, signature=signature, where=where)
+    files = {Path(where).name: data}
+    return target, Artifact(files=files, signature=signature, where=where, canary=canary)
 
 
-def _onnx_signature(data: bytes, where: str) -> Signature | None:
+def onnx_signature(data: bytes, where: str) -> Signature | None:
+    """The signature inside an ONNX file, read without opening it; None in a foreign one."""
     text = onnx_file.metadata(data).get(SIGNATURE_KEY)
     if text is None:
-        OnnxEngine(data)  # what is no model at all is refused here, with onnxruntime's reason
         return None
-    try:
-        return Signature.from_json(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError, RoadworthyError) as error:
-        raise BundleCorrupt(
-            "the signature inside the file is damaged",
-            where=where,
-            hint="copy the file again from its source, or load the bundle folder",
-        ) from error
+    inside = f"{where}, the signature inside"
+    return read_signature(from_json(text, where=inside), where=inside)

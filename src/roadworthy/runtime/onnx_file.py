@@ -2,21 +2,173 @@
 
 from __future__ import annotations
 
-from roadworthy.cfile.protobuf import fields
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
-# Field numbers of onnx.proto.
-_METADATA, _KEY, _VALUE = 14, 1, 2
+from roadworthy.cfile.protobuf import Field, NotAModel, fields
+
+# Field numbers of onnx.proto, by the message that they are in.
+_GRAPH, _OPSETS, _METADATA, _TRAINING, _FUNCTIONS, _PRODUCER = 7, 8, 14, 20, 25, 2
+_KEY, _VALUE = 1, 2
+_TENSOR_NAME, _EXTERNAL_DATA, _DATA_LOCATION = 8, 13, 14
+_NODES, _INITIALIZERS, _INPUTS, _OUTPUTS = 1, 5, 11, 12
+_OP_TYPE, _OP_DOMAIN = 4, 7
+_TENSOR_TYPE, _ELEMENT, _SHAPE, _DIM, _DIM_VALUE, _DIM_PARAM = 1, 1, 2, 1, 1, 2
+# Message → field → the message in it: every way from a model to a tensor.
+_INSIDE = {
+    "model": {_GRAPH: "graph", _TRAINING: "training", _FUNCTIONS: "function"},
+    "graph": {_NODES: "node", _INITIALIZERS: "tensor", 15: "sparse"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+# onnx.TensorProto.DataType, as NumPy calls them.
+_DTYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+    8: "string", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
+    16: "bfloat16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPort:
+    """An input or an output as an ONNX file declares it; sizes that vary are words.
+
+    `shape` is None where the file does not say it.
+    """
+
+    side: Literal["input", "output"]
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSummary:
+    """What any ONNX file says: ports, operators and how often, opsets, who wrote it."""
+
+    ports: tuple[ModelPort, ...]
+    operators: dict[str, int]
+    opsets: dict[str, int]
+    producer: str
 
 
 def metadata(model: bytes) -> dict[str, str]:
     """The key-value pairs that the file carries; none where it is no model."""
     found: dict[str, str] = {}
     try:
-        for number, _, entry in fields(memoryview(model)):
-            if number == _METADATA and not isinstance(entry, int):
-                parts = [(part, text) for part, _, text in fields(entry)]
-                pair = {p: str(t, "utf-8") for p, t in parts if not isinstance(t, int)}
-                found[pair.get(_KEY, "")] = pair.get(_VALUE, "")
-    except (IndexError, UnicodeDecodeError):  # cut short, or never one
+        for entry in _messages(memoryview(model), _METADATA):
+            pair = {part: _text(value) for part, value in fields(entry)}
+            found[pair.get(_KEY, "")] = pair.get(_VALUE, "")
+    except (NotAModel, UnicodeDecodeError):  # cut short, or never one
         return {}
     return found
+
+
+def external_data(model: bytes) -> str | None:
+    """The name of the first tensor whose values are in another file; None where there is none.
+
+    Everything is looked at that onnxruntime's own reader would look at, and whatever the two
+    could understand differently is no model: a hidden tensor would be a hole.
+    """
+    for kind, message in _walk(model):
+        if kind != "tensor":
+            continue
+        parts = list(fields(message))
+        if any(number in (_EXTERNAL_DATA, _DATA_LOCATION) and value for number, value in parts):
+            named = [value for number, value in parts if number == _TENSOR_NAME]
+            return _text(named[-1]) if named else ""
+    return None
+
+
+def summary(model: bytes) -> ModelSummary:
+    """The ports, operators and opsets of any ONNX file."""
+    try:
+        whole = memoryview(model)
+        graphs = list(_messages(whole, _GRAPH))
+        weights = {
+            _name(each, _TENSOR_NAME) for g in graphs for each in _messages(g, _INITIALIZERS)
+        }
+        sides: tuple[tuple[Literal["input", "output"], int], ...] = (
+            ("input", _INPUTS), ("output", _OUTPUTS),
+        )  # fmt: skip
+        ports = [
+            port
+            for side, number in sides
+            for graph in graphs
+            for each in _messages(graph, number)
+            if (port := _port(side, each)).name not in weights
+        ]
+        counted = Counter(_operator(each) for kind, each in _walk(model) if kind == "node")
+        opsets = {
+            _name(each, _KEY): next(
+                (v for n, v in fields(each) if n == 2 and isinstance(v, int)), 0
+            )
+            for each in _messages(whole, _OPSETS)
+        }
+        producer = _name(whole, _PRODUCER)
+    except UnicodeDecodeError as error:
+        raise NotAModel("a name in it is no text") from error
+    return ModelSummary(
+        ports=tuple(ports), operators=dict(counted.most_common()), opsets=opsets, producer=producer
+    )
+
+
+def _walk(model: bytes) -> Iterator[tuple[str, memoryview]]:
+    """Every message that may hold a tensor, with its kind. No recursion: files may nest deeply."""
+    waiting: list[tuple[str, memoryview]] = [("model", memoryview(model))]
+    while waiting:
+        kind, message = waiting.pop()
+        yield kind, message
+        inside = _INSIDE[kind]
+        if inside:
+            waiting += [
+                (inside[number], value)
+                for number, value in fields(message)
+                if number in inside and isinstance(value, memoryview)
+            ]
+
+
+def _port(side: Literal["input", "output"], info: memoryview) -> ModelPort:
+    dtype, shape = "?", None
+    for kind in _messages(info, 2):
+        for tensor in _messages(kind, _TENSOR_TYPE):
+            for number, value in fields(tensor):
+                if number == _ELEMENT and isinstance(value, int):
+                    dtype = _DTYPES.get(value, f"type {value}")
+                if number == _SHAPE and isinstance(value, memoryview):
+                    shape = tuple(_dim(each) for each in _messages(value, _DIM))
+    return ModelPort(side=side, name=_name(info, _KEY), dtype=dtype, shape=shape)
+
+
+def _dim(dim: memoryview) -> int | str:
+    for number, value in fields(dim):
+        if number == _DIM_VALUE and isinstance(value, int):
+            return value
+        if number == _DIM_PARAM:
+            return _text(value) or "?"
+    return "?"
+
+
+def _operator(node: memoryview) -> str:
+    domain = _name(node, _OP_DOMAIN)
+    return f"{domain}.{_name(node, _OP_TYPE)}" if domain else _name(node, _OP_TYPE)
+
+
+def _name(message: memoryview, number: int) -> str:
+    return "".join(_text(value) for found, value in fields(message) if found == number)
+
+
+def _text(value: Field) -> str:
+    return "" if isinstance(value, int) else str(value, "utf-8")
+
+
+def _messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
+    for number, value in fields(message):
+        if number == wanted and isinstance(value, memoryview):
+            yield value

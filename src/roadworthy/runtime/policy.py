@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import cycle, repeat
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from roadworthy.runtime import feeds
 from roadworthy.runtime.engine import Engine
 from roadworthy.runtime.frame import Frame, MemoryBuffers
 from roadworthy.runtime.noise import NoiseSource
-from roadworthy.runtime.protocol import action
+from roadworthy.runtime.protocol import action, predicted
 from roadworthy.runtime.state import PolicyState, memory_findings, refuse_foreign, rows_in
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
+# Steps from one look for NaN to the next: each look costs half as much as a small step.
+LOOK_EVERY = 128
 # Buffers are kept for the batch sizes in use; a server that sees every size must not grow.
 MOST_FRAMES = 8
 
@@ -25,10 +28,12 @@ class Policy:
     """A loaded policy: named values in, named values out, memory kept inside.
 
     `signature` says what goes in and what comes out. Not for use from two threads at once: load it
-    twice.
+    twice. With `watch`, NaN among the inputs or in memory is said once, as a warning.
     """
 
-    def __init__(self, signature: Signature, engine: Engine, *, seed: int | None = None) -> None:
+    def __init__(
+        self, signature: Signature, engine: Engine, *, seed: int | None = None, watch: bool = False
+    ) -> None:
         self.signature = signature
         self._engine = engine
         self._buffers = MemoryBuffers(signature, rows=signature.fixed_rows or 1)
@@ -37,6 +42,9 @@ class Policy:
         self._frame: Frame | None = None
         self._noted: set[str] = set()
         self._noise = NoiseSource(signature, seed)
+        self._draws = bool(self._noise.ports)
+        self._watch = watch
+        self._look: Callable[[], bool] = (_looks() if watch else repeat(False)).__next__
 
     def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The outputs for `inputs`; memory moves on by one step.
@@ -44,18 +52,39 @@ class Policy:
         Values have a batch axis, or all of them have none; what comes back is alike. The
         arrays that come back are the caller's own. Noise that is left out is drawn.
         """
-        if self._noise.ports and isinstance(inputs, Mapping):
+        if self._draws and isinstance(inputs, Mapping):
             inputs = self._noise.added(inputs)
         frame = self._frame
         if frame is None or type(inputs) is not dict or not frame.load(inputs):
             frame = self._prepare(inputs)
         outputs = frame.run(self._buffers)
         self._fresh = False
+        if self._look():
+            self._say_nan(frame.inputs())
         return outputs
 
     def act(self, obs: Any) -> Any:
         """The action for an observation: an array for one input, a mapping for several."""
         return action(self, obs)
+
+    def __call__(self, obs: Any) -> Any:
+        """The action for an observation, as `act` gives it."""
+        return self.act(obs)
+
+    def predict(
+        self,
+        observation: Any,
+        state: PolicyState | None = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[Any, PolicyState | None]:
+        """The action and the next state, as Stable-Baselines3 has it.
+
+        The state is None where the policy has no memory. Without `state` memory starts anew, and so
+        do the rows where `episode_start` is true. Whether actions are drawn was decided at the
+        export: another `deterministic` is refused.
+        """
+        return predicted(self, observation, state, episode_start, deterministic)
 
     def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
         """Memory back to its initial value, in every row or in those where `mask` is true.
@@ -145,7 +174,7 @@ class Policy:
 
         The next steps are, bit for bit, those that the policy would have taken from there.
         """
-        refuse_foreign(state, self.signature, draws=bool(self._noise.ports))
+        refuse_foreign(state, self.signature, draws=self._draws)
         if state.rows != self.rows:
             self._make_room(state.rows)
         self._buffers.write(state.memory)
@@ -155,7 +184,7 @@ class Policy:
 
     def __copy__(self) -> Policy:
         """A policy with the same engine and a memory of its own, which goes on from here."""
-        copied = Policy(self.signature, self._engine)
+        copied = Policy(self.signature, self._engine, watch=self._watch)
         copied.restore(self.state())
         return copied
 
@@ -214,7 +243,21 @@ class Policy:
             self._frames[key] = frame
         frame.fill(values)
         self._frame = frame
+        if self._watch:
+            self._say_nan(values)
         return frame
+
+    def _say_nan(self, inputs: Mapping[str, Array]) -> None:
+        """A warning for the first NaN that is seen; then nothing is looked at any more."""
+        where = feeds.first_nan(inputs) or feeds.first_nan(self._buffers.copies(), kind="memory ")
+        if where:
+            self._watch, self._look = False, repeat(False).__next__
+            feeds.warn_nan(where)
 
     def __repr__(self) -> str:
         return f"Policy(\n{self.signature}\n)"
+
+
+def _looks() -> Iterator[bool]:
+    """True at every step at which inputs are looked at."""
+    return cycle([*repeat(False, LOOK_EVERY - 1), True])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from roadworthy.errors import UsageError
 from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @runtime_checkable
@@ -71,6 +77,18 @@ class PolicyWrapper:
     def act(self, obs: Any) -> Any:
         return action(self, obs)
 
+    def __call__(self, obs: Any) -> Any:
+        return self.act(obs)
+
+    def predict(
+        self,
+        observation: Any,
+        state: PolicyState | None = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[Any, PolicyState | None]:
+        return predicted(self, observation, state, episode_start, deterministic)
+
     def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
         self.policy.reset(mask, seed=seed)
 
@@ -79,6 +97,13 @@ class PolicyWrapper:
 
     def restore(self, state: PolicyState) -> None:
         self.policy.restore(state)
+
+    def __copy__(self) -> Self:
+        """A wrapper around a copy of the policy; what a subclass keeps itself it copies itself."""
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__)
+        copied.policy = copy.copy(self.policy)
+        return copied
 
 
 def action(policy: PolicyLike, obs: Any) -> Any:
@@ -95,3 +120,36 @@ def action(policy: PolicyLike, obs: Any) -> Any:
         obs = {ports[0].name: obs}
     found = policy.step(obs)[signature.action_output]
     return found if found.ndim else found[()]
+
+
+def predicted(
+    policy: PolicyLike,
+    observation: Any,
+    state: PolicyState | None,
+    episode_start: Any,
+    deterministic: bool,
+) -> tuple[Any, PolicyState | None]:
+    """The action and the next state; no state where the policy has no memory."""
+    draws = any(port.about.noise for port in policy.signature.inputs)
+    if draws == deterministic:
+        exported, wanted = ("random", "deterministic") if draws else ("deterministic", "random")
+        raise UsageError(
+            f"the policy was exported as {exported}, got deterministic={deterministic}",
+            where="predict",
+            hint=f"pass deterministic={not deterministic}, or export it as {wanted}",
+        )
+    if state is not None and not isinstance(state, PolicyState):
+        raise UsageError(
+            f"expected the state that predict returned, got {type(state).__name__}",
+            where="predict",
+            hint="action, state = policy.predict(obs, state=state); None starts anew",
+        )
+    if state is None:
+        policy.reset()
+    else:
+        policy.restore(state)
+    if episode_start is not None:
+        policy.reset(np.atleast_1d(np.asarray(episode_start, dtype=bool)))
+    found = policy.act(observation)
+    remembers = bool(policy.signature.memory or policy.signature.clock)
+    return found, policy.state() if remembers else None

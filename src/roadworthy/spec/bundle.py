@@ -7,15 +7,20 @@ Reading a bundle compares all of them before any parser sees a byte.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roadworthy.errors import BundleCorrupt, BundleError
+from roadworthy.errors import BundleCorrupt, BundleError, did_you_mean
+from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.json_file import from_json
+from roadworthy.spec.limits import FILE_BYTES, JSON_BYTES, SUMS_BYTES, refuse_larger
+from roadworthy.spec.manifest import refuse_malformed_manifest
+from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.targets import TARGETS
 
@@ -52,6 +57,17 @@ class Bundle:
         return Signature.from_json(self.manifest["signature"])
 
     @property
+    def sampling(self) -> Sampling:
+        """Which values of its inputs are worth trying."""
+        known = self.manifest.get("sampling")
+        return Sampling.from_json(known) if known else Sampling()
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was compared before the bundle appeared, and how it held."""
+        return Certificate.from_bytes(self.files[CERTIFICATE])
+
+    @property
     def targets(self) -> dict[str, tuple[str, ...]]:
         """Target → the files that it is, the one that is opened first; each is the whole policy."""
         return {name: tuple(files) for name, files in self.manifest["targets"].items()}
@@ -64,7 +80,7 @@ class Bundle:
     def open(cls, folder: str | os.PathLike[str]) -> Bundle:
         """The bundle in `folder`, or an error that says which file is not what it was."""
         root = Path(folder)
-        if not root.is_dir():
+        if not root.is_dir() and not restored(root):
             raise BundleError(
                 f"{root} is not a folder", hint=f"roadworthy export … -o {root} makes one"
             )
@@ -72,14 +88,21 @@ class Bundle:
             raise BundleError(
                 f"{root} is not a bundle: it has no {SUMS}", hint="export to that folder first"
             )
-        files = {name: _read(root, name, sum_) for name, sum_ in sums(root).items()}
-        manifest = json.loads(files[MANIFEST])
+        with readable(root):
+            listed = sums(root)
+            _refuse_foreign_entries(root, listed)
+            files = {name: _read(root, name, sum_) for name, sum_ in listed.items()}
+        where = f"{root / MANIFEST}"
+        manifest = from_json(files[MANIFEST], where=where)
+        if not isinstance(manifest, dict):
+            manifest = {}
         if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
             raise BundleError(
                 f"{root} is a bundle of format {manifest.get('format')!r}, "
                 f"version {manifest.get('version')!r}; this release reads version {VERSION}",
                 hint="pip install --upgrade roadworthy, or export again",
             )
+        refuse_malformed_manifest(manifest, where=where)
         written = manifest["targets"].values()
         lost = {name for each in written for name in each} - set(files)
         if lost or not written or not all(written):
@@ -92,6 +115,34 @@ class Bundle:
         return cls(root, files, manifest)
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What the system says when a file cannot be read, as an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise BundleError(
+            f"it cannot be read: {error.strerror or error}",
+            where=str(error.filename or path),
+            hint="check who may read the file, and whether the disk is there",
+        ) from error
+
+
+def restored(folder: Path) -> bool:
+    """Whether the bundle had gone because an export was killed, and is back."""
+    from roadworthy.spec.replacing import restore  # only where there is nothing to read
+
+    return restore(folder)
+
+
+def nearest(place: Path) -> str:
+    """What to do about a path that does not exist: the nearest name beside it, if one is near."""
+    if not place.parent.is_dir():
+        return f"there is no folder {place.parent}"
+    near = did_you_mean(place.name, [each.name for each in place.parent.iterdir()])
+    return near if near.startswith("did") else f"check the path: nothing in {place.parent} is near"
+
+
 def is_bundle(folder: Path) -> bool:
     return (folder / SUMS).is_file() and (folder / MANIFEST).is_file()
 
@@ -102,7 +153,11 @@ def sums_text(digests: Mapping[str, str]) -> str:
 
 def sums(root: Path) -> dict[str, str]:
     """File name → SHA-256, as the bundle in `root` states them."""
-    data = (root / SUMS).read_bytes()
+    path = root / SUMS
+    if path.is_symlink():
+        raise _foreign(root, SUMS, "is a link")
+    refuse_larger("it has", path.stat().st_size, SUMS_BYTES, where=str(path))
+    data = path.read_bytes()
     try:
         matches = [_SUM_LINE.fullmatch(line) for line in data.decode("ascii").splitlines()]
     except UnicodeDecodeError:
@@ -117,12 +172,37 @@ def sums(root: Path) -> dict[str, str]:
     return found
 
 
+def _refuse_foreign_entries(root: Path, listed: Mapping[str, str]) -> None:
+    """An error if the folder holds a link, or a file that the sums do not cover."""
+    for folder, below, names in os.walk(root):
+        for name in (*below, *names):
+            path = Path(folder, name)
+            inside = path.relative_to(root).as_posix()
+            if path.is_symlink():
+                raise _foreign(root, inside, "is a link")
+            if name in names and inside != SUMS and inside not in listed:
+                raise _foreign(root, inside, f"is not listed in {SUMS}")
+
+
+def _foreign(root: Path, name: str, what: str) -> BundleCorrupt:
+    return BundleCorrupt(
+        f"{name} {what}: a bundle is the files that were certified, and nothing else",
+        code="RW202",
+        where=str(root),
+        hint="move it out of the folder; cp -rL copies a bundle with the files that links point to"
+        if what == "is a link"
+        else f"move {name} out of the folder, or copy the bundle again from its source",
+    )
+
+
 def _read(root: Path, name: str, expected: str) -> bytes:
     path = root / name
     if not path.is_file() or path.is_symlink():
         raise BundleCorrupt(
             f"{name} is missing", where=str(root), hint="copy the whole folder, not single files"
         )
+    most = JSON_BYTES if name.endswith(".json") else FILE_BYTES
+    refuse_larger("it has", path.stat().st_size, most, where=str(path))
     data = path.read_bytes()
     got = hashlib.sha256(data).hexdigest()
     if got != expected:

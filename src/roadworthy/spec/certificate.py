@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
+from roadworthy.spec.json_file import from_json, understood
+from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.targets import DEFAULT
 
-VERSION = 3
+VERSION = 4
 
 # What helps when a check failed and no likely cause was found, by the name of the check.
 _COMPARE_VALUES = (
@@ -28,11 +29,13 @@ _NEXT_STEPS = {
     "FOLDER --operators lists its operators",
     "fresh steps": _COMPARE_VALUES,
     "logits": _COMPARE_VALUES,
+    "choices": _COMPARE_VALUES,
     "teacher": _COMPARE_VALUES,
-    "free run": "the environment changes the named value in a way that the file does not: register "
-    "what it is computed from as Input or Memory, and set it in the environment's reset",
+    "free run": "memory goes another way than in the original. Of a module: compare memory=… with "
+    "what forward returns and writes. Of an environment: register what the named value is computed "
+    "from as Input or Memory, and set it in the environment's reset",
     "closed loop": "if teacher failed too, start there; more episodes=… narrow the interval, and "
-    "margin=… says how much return may be lost",
+    "margin=… says by how much the mean return may differ",
 }
 
 
@@ -40,8 +43,10 @@ _NEXT_STEPS = {
 class Difference:
     """The worst place of one port: how far, where, and both values.
 
-    failures  in how many steps the port was out of tolerance
-    element   the name of the element, where the port has names
+    failures   in how many steps the port was out of tolerance
+    element    the name of the element, where the port has names
+    allowed    how far it may be
+    roundings  how many times further from the exact policy than PyTorch itself, where measured
     """
 
     port: str
@@ -53,15 +58,26 @@ class Difference:
     got: float
     failures: int = 0
     element: str = ""
+    allowed: float = 0.0
+    roundings: float | None = None
+
+    @property
+    def share(self) -> float:
+        """How much of what is allowed it takes: more than 1 is too far off."""
+        if self.allowed > 0:
+            return self.absolute / self.allowed
+        return math.inf if self.absolute > 0 else 0.0
 
     def __str__(self) -> str:
         named = [str(each) for each in self.index]
         if self.element:
             named[-1] = self.element
         place = "".join(f"[{each}]" for each in named)
+        measured = f", {self.roundings:.2g}× PyTorch's own rounding" if self.roundings else ""
         return (
             f"{self.port}{place} at step {self.step}: expected {self.expected:.9g}, "
-            f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g})"
+            f"got {self.got:.9g} (off by {self.absolute:.3g}, relative {self.relative:.1g}"
+            f"{measured})"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -120,12 +136,21 @@ class Certificate:
 
     @property
     def worst(self) -> dict[str, Difference]:
-        """Port → the largest absolute difference in any check."""
+        """Port → the difference of any check that takes most of what is allowed."""
         found: dict[str, Difference] = {}
         for check in self.checks:
             for each in check.differences:
-                if each.port not in found or each.absolute > found[each.port].absolute:
+                if each.port not in found or each.share > found[each.port].share:
                     found[each.port] = each
+        return found
+
+    @property
+    def roundings(self) -> dict[str, float]:
+        """Port → how many times further from the exact policy than PyTorch itself, at the worst."""
+        found: dict[str, float] = {}
+        for each in (each for check in self.checks for each in check.differences):
+            if each.roundings is not None:
+                found[each.port] = max(each.roundings, found.get(each.port, 0.0))
         return found
 
     def raise_if_failed(self) -> Certificate:
@@ -194,7 +219,9 @@ class Certificate:
     @classmethod
     def from_bytes(cls, data: bytes) -> Certificate:
         """The certificate in the bytes of a `certificate.json`."""
-        return cls.from_json(json.loads(data))
+        read = from_json(data, where="certificate.json")
+        with understood("certificate.json"):
+            return cls.from_json(read)
 
     def __str__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
@@ -206,8 +233,27 @@ class Certificate:
             if check.first_failure:
                 lines.append(f"       first failure: {check.first_failure}")
         lines += [f"  worst {each}" for each in self.worst.values()]
+        lines += list(self._measured())
         lines += [f"  {finding.severity}: {finding}" for finding in self.findings]
         return "\n".join(lines)
+
+    def _measured(self) -> Iterator[str]:
+        """What the worst ratio is, and what could not be measured."""
+        if self.roundings:
+            furthest = max(self.roundings.values())
+            far = "no further" if furthest <= ROUNDINGS else "further"
+            yield (
+                f"  {far} from the exact policy than {furthest:.2g}× PyTorch itself "
+                f"({ROUNDINGS:g}× is allowed)"
+            )
+        reasons = {
+            check.facts["no_float64"] for check in self.checks if "no_float64" in check.facts
+        }
+        for reason in sorted(reasons):
+            yield f"  no float64 ({reason}): the twins of the original stand for it"
+        fixed = [check.title for check in self.checks if check.facts.get("measured") is False]
+        if fixed:
+            yield f"  rounding was not measured, fixed tolerances hold: {', '.join(fixed)}"
 
 
 def _what_failed(check: Check) -> str:
@@ -256,6 +302,8 @@ def _check(data: Mapping[str, Any]) -> Check:
 
 def _read(data: Mapping[str, Any]) -> Difference:
     values = dict(data) | {"index": tuple(data["index"])}
-    for key in ("absolute", "relative", "expected", "got"):
+    for key in ("absolute", "relative", "expected", "got", "allowed"):
         values[key] = float(data[key])
+    if data["roundings"] is not None:
+        values["roundings"] = float(data["roundings"])
     return Difference(**values)

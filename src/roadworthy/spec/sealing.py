@@ -2,37 +2,63 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from roadworthy.errors import BundleError
+from roadworthy.spec import replacing
 from roadworthy.spec.bundle import MANIFEST, SUMS, Bundle, is_bundle, sums, sums_text
+
+_NO_ROOM = "free some space and export again; an older bundle in this place is as it was"
+_NO_RIGHT = "choose a folder that you may write to"
+_CANNOT_WRITE = {
+    errno.ENOSPC: _NO_ROOM, errno.EDQUOT: _NO_ROOM, errno.EFBIG: _NO_ROOM, errno.EIO: _NO_ROOM,
+    errno.EACCES: _NO_RIGHT, errno.EPERM: _NO_RIGHT, errno.EROFS: _NO_RIGHT,
+    errno.ENOTDIR: "a part of the path is a file: choose another folder",
+    errno.EEXIST: "a part of the path is a file: choose another folder",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}  # fmt: skip
 
 
 @contextmanager
 def new_bundle(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` in one rename, or leaves no trace of itself.
+    """A temporary folder that becomes `folder` in one step, or leaves no trace of itself.
 
-    An older bundle in its place survives until the new one is complete.
+    An older bundle in its place survives until the new one is complete. What an earlier export
+    left because it was killed is removed.
     """
-    refuse_foreign(folder)
-    # A link such as `current` goes on pointing to the folder that is replaced.
-    folder = folder.resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
+    with _written(folder):
+        refuse_foreign(folder)
+        # A link such as `current` goes on pointing to the folder that is replaced.
+        folder = folder.resolve()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        replacing.recover(folder)
+        with replacing.partial_folder(folder) as partial:
+            yield partial
+            _write_sums(partial)
+            partial.chmod(0o755)
+            replacing.replace(folder, partial)
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    """A disk that is full, or a folder that may not be written, as an error that says so."""
     try:
-        yield partial
-        _write_sums(partial)
-        partial.chmod(0o755)
-        _swap(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        yield
+    except OSError as error:
+        # What the user's own code raises in between, such as a missing file, is not about us.
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        raise BundleError(
+            f"the bundle cannot be written: {error.strerror or error}",
+            where=str(error.filename or folder),
+            hint=_CANNOT_WRITE[error.errno],
+        ) from error
 
 
 def refuse_foreign(folder: Path) -> None:
@@ -59,20 +85,6 @@ def refuse_foreign(folder: Path) -> None:
 def write_json(path: Path, data: Any) -> None:
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
-
-
-def _swap(partial: Path, folder: Path) -> None:
-    if not folder.exists():
-        partial.rename(folder)
-        return
-    retired = partial.with_name(partial.name.replace(".partial-", ".retired-"))
-    folder.rename(retired)
-    try:
-        partial.rename(folder)
-    except BaseException:
-        retired.rename(folder)
-        raise
-    shutil.rmtree(retired)
 
 
 def _write_sums(folder: Path) -> None:

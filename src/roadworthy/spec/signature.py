@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from roadworthy.errors import Finding, UsageError
+from roadworthy.spec.limits import DECIMATION, ROW_BYTES, size_text
 from roadworthy.spec.port import (
     BATCH,
     DTYPES,
@@ -174,8 +175,11 @@ def _problems(signature: Signature) -> Iterator[Finding]:
         )  # fmt: skip
     if signature.period_s is not None and not (0 < signature.period_s < math.inf):
         yield Finding(code="RW020", what=f"period_s must be positive, got {signature.period_s}")
-    if signature.decimation < 1:
-        yield Finding(code="RW020", what=f"decimation must be ≥ 1, got {signature.decimation}")
+    if not 1 <= signature.decimation <= DECIMATION:
+        yield Finding(
+            code="RW020",
+            what=f"decimation must be 1 to {DECIMATION}, got {signature.decimation}",
+        )
 
 
 def _name_problems(signature: Signature) -> Iterator[Finding]:
@@ -205,13 +209,23 @@ def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
     if port.dtype not in DTYPES:
         yield Finding(
             code="RW022", where=port.name, what=f"a port cannot have dtype {port.dtype}",
-            hint=f"use one of {', '.join(DTYPES)}",
+            hint="module.float() and a float32 example; or rw.export(…, fix=True)"
+            if port.dtype == "bfloat16" else f"use one of {', '.join(DTYPES)}",
         )  # fmt: skip
     for dim in port.shape:
         if isinstance(dim, str) and dim not in symbols:
             yield Finding(code="RW022", where=port.name, what=f"no input has the dimension {dim!r}")
         if isinstance(dim, int) and dim < 1:
             yield Finding(code="RW022", where=port.name, what=f"dimension {dim} is below 1")
+    sizes = [dim for dim in port.shape if isinstance(dim, int)]
+    if (
+        port.dtype in DTYPES
+        and (size := math.prod(sizes) * np.dtype(port.dtype).itemsize) > ROW_BYTES
+    ):
+        yield Finding(
+            code="RW022", where=port.name,
+            what=f"a row has {size_text(size)}, at most {size_text(ROW_BYTES)} is possible",
+        )  # fmt: skip
     if isinstance(port, Memory) and any(isinstance(d, str) and d != BATCH for d in port.shape):
         yield Finding(
             code="RW022", where=port.name, what="memory can have no dynamic size but the batch"
@@ -228,7 +242,7 @@ def _about_problems(port: Port) -> Iterator[Finding]:
     yield from limit_problems(about.low, about.high, where=port.name)
     row = tuple(dim for dim in port.shape if isinstance(dim, int))
     for side, limit in (("low", about.low), ("high", about.high)):
-        if limit is not None and not _broadcasts(shape_of(limit), row):
+        if limit is not None and not broadcasts(shape_of(limit), row):
             yield Finding(
                 code="RW023", where=port.name,
                 what=f"the {side} limit has shape {shape_of(limit)}, a row has {row}",
@@ -254,7 +268,8 @@ def _noise_problems(signature: Signature) -> Iterator[Finding]:
         yield Finding(code="RW020", what="all inputs are noise: a policy needs one besides")
 
 
-def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
+def broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
+    """Whether numbers of this shape can be spread over a row."""
     if shape is None or len(shape) > len(row):
         return False
     return all(a in (1, b) for a, b in zip(reversed(shape), reversed(row), strict=False))
@@ -263,6 +278,10 @@ def _broadcasts(shape: tuple[int, ...] | None, row: tuple[int, ...]) -> bool:
 def _initial_problems(memory: Memory) -> Iterator[Finding]:
     if not all(math.isfinite(number) for number in leaves(memory.initial)):
         yield Finding(code="RW024", where=memory.name, what="the initial value is NaN or infinite")
+    elif memory.dtype in DTYPES and not _holds(memory):
+        yield Finding(
+            code="RW024", where=memory.name, what=f"the initial value does not fit {memory.dtype}"
+        )
     row = tuple(1 if dim == BATCH else dim for dim in memory.shape)
     got = shape_of(memory.initial)
     if got not in ((), row):
@@ -270,6 +289,19 @@ def _initial_problems(memory: Memory) -> Iterator[Finding]:
             code="RW024", where=memory.name,
             what=f"the initial value has shape {got}, expected one row {row}",
         )  # fmt: skip
+
+
+def _holds(memory: Memory) -> bool:
+    """Whether the dtype has room for every number of the initial value."""
+    if memory.dtype.startswith("float"):
+        return True
+    least, most = (0, 1) if memory.dtype == "bool" else _range(memory.dtype)
+    return all(least <= number <= most for number in leaves(memory.initial))
+
+
+def _range(dtype: str) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def limit_problems(low: Values | None, high: Values | None, *, where: str) -> Iterator[Finding]:

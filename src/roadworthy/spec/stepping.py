@@ -78,16 +78,29 @@ def stacked(steps: list[Arrays]) -> Arrays:
     return {name: np.stack([each[name] for each in steps]) for name in steps[0]}
 
 
-def draw_resets(signature: Signature, rng: np.random.Generator, *, steps: int, rows: int) -> Array:
-    """Which rows begin an episode at which step: all at the first, then each at its own time."""
+def draw_resets(
+    signature: Signature, rng: np.random.Generator, *, steps: int, rows: int, life: int = 0
+) -> Array:
+    """Which rows begin an episode at which step: all at the first, then each at its own time.
+
+    The first two rows live for `life` steps before they begin anew; a single row does so twice.
+    """
     resets: Array = rng.random((steps, rows)) < 1 / EPISODE_STEPS
-    resets[0] = True
     resets[steps // 2] = True
+    if life:
+        lives = 1 if rows > 1 else 2
+        resets[: lives * life, :2] = False
+        resets[life : life + 1, :2] = True
+    elif signature.memory and not signature.fixed_rows:
+        # One row lives on for a while, whatever it may keep.
+        resets[: steps // 2, 0] = False
+    resets[0] = True
     if signature.clock and not signature.fixed_rows:
         # The clock is the same for all rows: single rows are reset only when all decide.
         decides = np.arange(steps) % signature.decimation == 0
         resets &= decides[:, None]
+    if not signature.fixed_rows:
+        return resets
     # Where the number of rows is fixed they are reset together.
-    return (
-        resets.any(axis=1, keepdims=True).repeat(rows, axis=1) if signature.fixed_rows else resets
-    )
+    together = resets[:, :2] if life else resets
+    return together.any(axis=1, keepdims=True).repeat(rows, axis=1)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from roadworthy.runtime.policy import Policy
+from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.port import Array, Port
+from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
-from roadworthy.spec.stepping import follow
+from roadworthy.spec.sampling import Sampling
+from roadworthy.spec.stepping import Arrays, reset_rows
+from roadworthy.spec.tolerance import ROUNDINGS, ulp
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.compare import Comparison
+from roadworthy.verification.own_twins import OwnTwins
+from roadworthy.verification.states import Layout, with_memory
 
 BATCH_SIZES = (1, 2, 7)
 STEPS = 16
@@ -22,42 +27,81 @@ NewPolicy = Callable[[], Policy]
 
 def replay(policy: Policy, trace: Trace) -> Check:
     """The trace, step by step, through the artifact; its own memory, the recorded resets."""
-    comparison = Comparison(policy.signature)
+    comparison, twins = Comparison(policy.signature), OwnTwins(policy, seed=0)
     policy.reset()
-    for step, got in enumerate(follow(policy, trace.script)):
-        comparison.add(step, {name: array[step] for name, array in trace.outputs.items()}, got)
+    for step in range(trace.steps):
+        reset_rows(policy, trace.resets[step])
+        before, inputs = policy.state(), trace.script.now(step)
+        got = policy.step(inputs)
+        expected = {name: array[step] for name, array in trace.outputs.items()}
+        allowed = {name: array[step] for name, array in trace.allowed.items()}
+        got = twins.settled(before, inputs, expected, got, allowed)
+        comparison.add(step, expected, got, allowed)
     claim = f"the artifact repeats the outputs of {trace.episodes} recorded episodes"
-    return comparison.check("replay", claim)
+    facts = {"measured": bool(trace.allowed), "ties": twins.ties}
+    return comparison.check("replay", claim, facts)
 
 
-def batch(new: NewPolicy, seed: int) -> Check:
-    """Batches of 1, 2 and 7: every row of a batch gives what it gives alone."""
+def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
+    """Batches of 1, 2 and 7: every row of a batch gives what it gives alone.
+
+    One step at a time from the same memory, so that rounding cannot grow.
+    """
     comparison = Comparison()
-    policy, reversed_rows = new(), new()
-    signature = policy.signature
+    together, reversed_rows = new(), new()
+    layout = Layout(together.signature)
+    twins = [OwnTwins(each, seed) for each in (together, reversed_rows)]
     singles = [new() for _ in range(max(BATCH_SIZES))]
     for size in BATCH_SIZES:
-        inputs = draw(signature, np.random.default_rng(seed + size), steps=STEPS, rows=size)
-        order = list(reversed(range(size)))
-        for each in (policy, reversed_rows, *singles):
+        rng = np.random.default_rng(seed + size)
+        inputs = draw(layout.signature, rng, steps=STEPS, rows=size, sampling=sampling)
+        orders = (list(range(size)), list(reversed(range(size))))
+        for each in (together, reversed_rows, *singles):
             each.reset()
+        memory = {each.name: each.fresh(size) for each in layout.signature.memory}
         for step in range(STEPS):
             now = {name: array[step] for name, array in inputs.items()}
-            together = policy.step(now)
-            alone = [singles[row].step(_taken(signature.inputs, now, [row])) for row in range(size)]
-            stacked = {
-                port.name: np.concatenate([each[port.name] for each in alone], axis=port.batch_axis)
-                for port in signature.outputs
-            }
-            comparison.add(step, stacked, together)
-            mixed = reversed_rows.step(_taken(signature.inputs, now, order))
-            comparison.add(step, _taken(signature.outputs, stacked, order), mixed)
+            alone = [
+                _from(each, layout, now, memory, [row])[1]
+                for row, each in enumerate(singles[:size])
+            ]
+            expected = layout.rows_joined(alone)
+            allowed = _allowed(layout, trace, expected)
+            for policy, own, order in zip((together, reversed_rows), twins, orders, strict=True):
+                before, got = _from(policy, layout, now, memory, order)
+                wanted = layout.rows_picked(expected, order)
+                within = layout.rows_picked(allowed, order)
+                got = own.settled(before, layout.rows_picked(now, order), wanted, got, within)
+                comparison.add(step, wanted, got, within)
+            memory = together.memory
     listed = ", ".join(map(str, BATCH_SIZES))
     claim = f"a row gives the same outputs alone and in batches of {listed}, in any order"
-    return comparison.check("batch", claim)
+    facts = {"measured": bool(trace.allowed), "ties": sum(each.ties for each in twins)}
+    return comparison.check("batch", claim, facts)
 
 
-def reset(new: NewPolicy, seed: int) -> Check:
+def _from(
+    policy: Policy, layout: Layout, now: Arrays, memory: Arrays, rows: list[int]
+) -> tuple[PolicyState, Arrays]:
+    """What some rows carry into a step from a given memory, and all that comes out of it."""
+    if memory:
+        policy.set_memory(layout.rows_picked(memory, rows, of_memory=True))
+    before = policy.state()
+    return before, with_memory(policy.step(layout.rows_picked(now, rows)), policy.memory)
+
+
+def _allowed(layout: Layout, trace: Trace, expected: Arrays) -> Arrays:
+    """How far rows may be from each other: what was measured, and units of their own scale."""
+    found = {}
+    for name, value in expected.items():
+        axis = layout.rows_axis(name)
+        if name in trace.one_step and axis is not None:
+            least = np.expand_dims(trace.one_step[name], axis)
+            found[name] = np.maximum(ROUNDINGS * ulp(value, value.dtype), least)
+    return found
+
+
+def reset(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
     """After steps and a reset: bit for bit what a fresh policy gives, row by row."""
     comparison = Comparison()
     used, fresh, untouched = new(), new(), new()
@@ -65,7 +109,8 @@ def reset(new: NewPolicy, seed: int) -> Check:
     rows = signature.fixed_rows or 2
     # A whole number of policy steps: single rows are reset only when all rows decide.
     span = max(signature.decimation, STEPS // signature.decimation * signature.decimation)
-    inputs = draw(signature, np.random.default_rng(seed), steps=3 * span, rows=rows)
+    rng = np.random.default_rng(seed)
+    inputs = draw(signature, rng, steps=3 * span, rows=rows, sampling=sampling)
     steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * span)]
     for now in steps[:span]:
         used.step(now)
@@ -99,13 +144,3 @@ def _bits(values: dict[str, Array]) -> dict[str, Array]:
 def _mixed(axis: int, first: Array, rest: Array) -> Array:
     index = (slice(None),) * axis
     return np.concatenate([first[(*index, slice(0, 1))], rest[(*index, slice(1, None))]], axis=axis)
-
-
-def _taken(ports: Sequence[Port], values: Mapping[str, Array], rows: list[int]) -> dict[str, Array]:
-    """The values of some rows, in that order."""
-    return {
-        port.name: np.take(values[port.name], rows, axis=port.batch_axis)
-        if port.batch_axis is not None
-        else values[port.name]
-        for port in ports
-    }

@@ -11,7 +11,9 @@ import numpy as np
 from roadworthy.spec.certificate import Check, Difference
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.tolerance import gaps
+from roadworthy.spec.tolerance import ROUNDINGS, gaps
+from roadworthy.verification.judging import Judged
+from roadworthy.verification.states import Index, Locate
 
 
 class Comparison:
@@ -23,21 +25,72 @@ class Comparison:
         self.worst: dict[str, Difference] = {}
         self.first_failure: Difference | None = None
         self.steps = 0
+        self.ties = 0
         self._failures: dict[str, int] = {}
 
-    def add(self, step: int, expected: dict[str, Array], got: dict[str, Array]) -> None:
-        """One step's values; `got` must have every port of `expected`."""
-        self.steps += 1
-        for port, truth in expected.items():
-            self._add_port(step, port, truth, got[port])
+    def add(
+        self,
+        step: int,
+        expected: Mapping[str, Array],
+        got: Mapping[str, Array],
+        allowed: Mapping[str, Array] | None = None,
+    ) -> None:
+        """One step's values; `got` must have every port of `expected`.
+
+        `allowed` says how far each element may be, where that is known from a measurement.
+        """
+        within = {name: value[None] for name, value in (allowed or {}).items()}
+        self.add_steps(
+            step,
+            {name: value[None] for name, value in expected.items()},
+            {name: got[name][None] for name in expected},
+            count=1,
+            allowed=within,
+        )
 
     def add_steps(
-        self, first: int, expected: dict[str, Array], got: dict[str, Array], *, count: int
+        self,
+        first: int,
+        expected: Mapping[str, Array],
+        got: Mapping[str, Array],
+        *,
+        count: int,
+        allowed: Mapping[str, Array] | None = None,
     ) -> None:
         """The values of many steps, stacked on a first axis, that count as `count` steps."""
         self.steps += count
         for port, truth in expected.items():
-            self._add_stack(first, port, truth, got[port])
+            value = got[port]
+            if truth.shape != value.shape:
+                self._fail(_shape_difference(port, first, truth[0], value[0]))
+                continue
+            measured = (allowed or {}).get(port)
+            gap, fixed = gaps(truth, value, rows_at=1)
+            within = fixed if measured is None else measured
+            self._add(port, value, Judged(truth, gap, within), _at_step(first), measured=False)
+
+    def refuse_other_shapes(self, expected: Mapping[str, Array], got: Mapping[str, Array]) -> None:
+        """Counts the ports whose values have another shape as failures."""
+        for port, truth in expected.items():
+            if truth.shape != got[port].shape:
+                self._fail(_shape_difference(port, 0, truth[0], got[port][0]))
+
+    def add_judged(
+        self, judged: Mapping[str, Judged], got: Mapping[str, Array], locate: Locate, *, count: int
+    ) -> int | None:
+        """The first failing state, if any, of many that were judged by PyTorch's rounding.
+
+        They count as `count` steps.
+        """
+        self.steps += count
+        for each in judged.values():
+            self.ties += each.ties
+        # The port that fails first comes first: what fails after it may be its consequence.
+        failing = {port: np.flatnonzero(each.failing) for port, each in judged.items()}
+        first = {port: int(states[0]) for port, states in failing.items() if len(states)}
+        for port in sorted(judged, key=lambda port: first.get(port, len(got[port]))):
+            self._add(port, got[port], judged[port], locate, measured=True)
+        return min(first.values(), default=None)
 
     @property
     def passed(self) -> bool:
@@ -55,41 +108,6 @@ class Comparison:
             facts=facts or {},
         )
 
-    def _add_stack(self, first: int, port: str, truth: Array, value: Array) -> None:
-        if truth.shape != value.shape or not truth.size:
-            self._add_port(first, port, truth, value)
-            return
-        gap, allowed = gaps(truth, value)
-        excess = (gap - allowed).reshape(len(truth), -1).max(axis=1)
-        worst = int(np.argmax(gap.reshape(len(truth), -1).max(axis=1)))
-        failing = np.flatnonzero(excess > 0)
-        # The worst step and every failing one; the others have nothing to add.
-        for step in sorted({worst, *failing.tolist()}):
-            self._add_port(first + step, port, truth[step], value[step])
-
-    def _add_port(self, step: int, port: str, truth: Array, value: Array) -> None:
-        if truth.shape != value.shape:
-            self._fail(_shape_difference(port, step, truth, value))
-            return
-        if truth.size == 0:
-            return
-        gap, allowed = gaps(truth, value)
-        excess = gap - allowed
-        worst = np.unravel_index(int(np.argmax(excess)), truth.shape)
-        element = _element(self._elements.get(port, ()), worst)
-        difference = _difference(port, step, worst, truth, value, gap, element)
-        known = self.worst.get(port)
-        if known is None or difference.absolute > known.absolute:
-            self.worst[port] = difference
-        if excess[worst] > 0:
-            self._fail(difference)
-
-    def _fail(self, difference: Difference) -> None:
-        self._failures[difference.port] = self._failures.get(difference.port, 0) + 1
-        self.worst.setdefault(difference.port, difference)
-        if self.first_failure is None:
-            self.first_failure = difference
-
     def differences(self) -> tuple[Difference, ...]:
         """The worst of each port, with the number of steps in which it was out of tolerance."""
         return tuple(
@@ -97,31 +115,65 @@ class Comparison:
             for port, each in self.worst.items()
         )
 
+    def _add(
+        self, port: str, value: Array, judged: Judged, locate: Locate, *, measured: bool
+    ) -> None:
+        if judged.gap.size == 0:
+            return
+        share = judged.share.reshape(len(judged.gap), -1)
+        each_state = share.max(axis=1)
+        failing = np.flatnonzero(each_state > 1)
+        # The first failing state and the worst; the others have nothing to add.
+        for state in dict.fromkeys([*failing[:1].tolist(), int(each_state.argmax())]):
+            inside = np.unravel_index(int(share[state].argmax()), judged.gap.shape[1:])
+            place = (state, *(int(axis) for axis in inside))
+            step, index = locate(port, *_split(place))
+            difference = _difference(port, step, index, place, value, judged, measured)
+            element = _element(self._elements.get(port, ()), index)
+            self._keep(dataclasses.replace(difference, element=element), state in failing)
+        if len(failing):
+            self._failures[port] = self._failures.get(port, 0) + len(failing)
 
-def _element(names: Sequence[str], place: tuple[Any, ...]) -> str:
-    return names[int(place[-1])] if names and place else ""
+    def _keep(self, difference: Difference, failed: bool) -> None:
+        known = self.worst.get(difference.port)
+        if known is None or difference.share > known.share:
+            self.worst[difference.port] = difference
+        if failed and self.first_failure is None:
+            self.first_failure = difference
+
+    def _fail(self, difference: Difference) -> None:
+        self._failures[difference.port] = self._failures.get(difference.port, 0) + 1
+        self._keep(difference, failed=True)
+
+
+def _split(place: Index) -> tuple[int, Index]:
+    return place[0], place[1:]
+
+
+def _at_step(first: int) -> Locate:
+    return lambda port, state, inside: (first + state, inside)
+
+
+def _element(names: Sequence[str], place: Index) -> str:
+    return names[place[-1]] if names and place else ""
 
 
 def _difference(
-    port: str,
-    step: int,
-    place: tuple[Any, ...],
-    truth: Array,
-    value: Array,
-    gap: Array,
-    element: str,
+    port: str, step: int, index: Index, place: Index, value: Array, judged: Judged, measured: bool
 ) -> Difference:
-    expected, got, absolute = float(truth[place]), float(value[place]), float(gap[place])
+    expected, got = float(judged.truth[place]), float(value[place])
+    absolute, allowed = float(judged.gap[place]), float(judged.allowed[place])
     size = abs(expected)
     return Difference(
         port=port,
         absolute=absolute,
         relative=absolute / size if size > 0 and np.isfinite(size) else 0.0,
         step=step,
-        index=tuple(int(i) for i in place),
+        index=index,
         expected=expected,
         got=got,
-        element=element,
+        allowed=allowed,
+        roundings=ROUNDINGS * absolute / allowed if measured and allowed > 0 else None,
     )
 
 

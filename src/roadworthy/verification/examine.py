@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from roadworthy import targets
 from roadworthy.envs.closed_loop import ClosedLoop
@@ -15,16 +15,20 @@ from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.certificate import Certificate, Check
-from roadworthy.spec.trace import Trace
+from roadworthy.spec.trace import Trace, refuse_unfit
 from roadworthy.verification import checks
-from roadworthy.verification.causes import explained
-from roadworthy.verification.fresh_steps import Moment, fresh_steps
+from roadworthy.verification.causes import causes, remarks
+from roadworthy.verification.choices import choices
+from roadworthy.verification.fresh_steps import FreshSteps
 from roadworthy.verification.logits import logits
+from roadworthy.verification.not_finite import not_finite
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
+from roadworthy.verification.untried import untried
+from roadworthy.verification.visited import Moment
 
 Progress = Callable[[str], None]
-# The target in which graphs can be looked into: what is said of it holds for the others as well.
+# The target in which graphs can be looked into.
 READABLE = "onnx"
 
 
@@ -36,12 +40,17 @@ def examine(
     seed: int = 0,
     trust: bool = False,
     device: str = "cpu",
+    canary: bool = True,
     progress: Progress | None = None,
 ) -> Certificate:
     """The certificate of a bundle that is already open."""
     say = progress or (lambda stage: None)
     done: list[Check] = []
     findings: list[Finding] = []
+    fresh = (
+        None if original is None else FreshSteps(original, bundle.signature, seed, bundle.sampling)
+    )
+    ran: list[_Target] = []
     for target, files in bundle.targets.items():
         row = targets.get(target)
         if device not in row.engines:
@@ -52,15 +61,29 @@ def examine(
             hint = "trust=True (--trust) runs it"
             findings.append(_not_run(target, f"{files[0]} is code", hint))
             continue
-        examined = _Target(bundle, target, device, original, seed, say)
+        examined = _Target(bundle, target, device, fresh, seed, say, canary)
         done += [
             dataclasses.replace(each, target=target, device=device)
             for each in examined.checks(loop)
         ]
         findings += examined.findings
-    if READABLE in bundle.targets:
-        findings = [*explained(bundle, original, done, seed), *findings]
-    return Certificate(checks=tuple(done), seed=seed, findings=tuple(findings))
+        ran.append(examined)
+    said = [*remarks(bundle, original), *_why(ran, done, original, seed), *findings]
+    if ran:
+        say("looking at what each port is for")
+        said += sensitivity(ran[0].new, seed, bundle.sampling)
+    return Certificate(checks=tuple(done), seed=seed, findings=(*said, *untried(bundle.sampling)))
+
+
+def _why(
+    ran: Sequence[_Target], done: Sequence[Check], original: Original | None, seed: int
+) -> tuple[Finding, ...]:
+    """The likely causes for the first target of which a check failed."""
+    for each in ran:
+        own = [check for check in done if check.target == each.target]
+        if not all(check.passed for check in own):
+            return causes(each.bundle, each.new, original, own, seed)
+    return ()
 
 
 def _not_run(target: str, why: str, hint: str) -> Finding:
@@ -69,46 +92,62 @@ def _not_run(target: str, why: str, hint: str) -> Finding:
     )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Target:
     """One target, which may run, and what is to be said of it besides its checks."""
 
     bundle: Bundle
     target: str
     device: str
-    original: Original | None
+    fresh: FreshSteps | None
     seed: int
     progress: Progress
+    canary: bool
     findings: list[Finding] = field(default_factory=list)
 
+    @cached_property
+    def new(self) -> Callable[[], Policy]:
+        """Opens the target once more, with a memory of its own."""
+        engine = engine_of(
+            self.bundle, self.target, device=self.device, trust=True, canary=self.canary
+        )
+        return partial(Policy, self.bundle.signature, engine)
+
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
-        engine = engine_of(self.bundle, self.target, device=self.device, trust=True)
-        new = partial(Policy, self.bundle.signature, engine)
+        new = self.new
         self._say("replaying the trace")
-        yield checks.replay(new(), Trace.from_bytes(self.bundle.files[TRACE]))
+        trace = Trace.from_bytes(self.bundle.files[TRACE])
+        refuse_unfit(trace, self.bundle.signature)
+        yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:
             self._say("comparing batches")
-            yield checks.batch(new, self.seed)
+            yield checks.batch(new, trace, self.seed, self.bundle.sampling)
         self._say("comparing resets")
-        yield checks.reset(new, self.seed)
-        if self.original is not None:
+        yield checks.reset(new, self.seed, self.bundle.sampling)
+        if self.fresh is not None:
             self._say("stepping beside the live module")
-            yield from self._beside(new, self.original)
+            yield from self._beside(new, self.fresh)
             if loop is not None:
-                yield from closed_loop(new, self.original, loop, seed=self.seed, progress=self._say)
-        if self.target == READABLE:
-            self._say("looking at what each port is for")
-            self.findings += sensitivity(new, self.seed)
+                yield from closed_loop(
+                    new,
+                    self.fresh.original,
+                    loop,
+                    seed=self.seed,
+                    progress=self._say,
+                    yardstick=self.fresh.yardstick if self.fresh.judge else None,
+                )
 
-    def _beside(self, new: Callable[[], Policy], original: Original) -> Iterator[Check]:
+    def _beside(self, new: Callable[[], Policy], fresh: FreshSteps) -> Iterator[Check]:
         """The checks that need the original."""
-        check, moment = fresh_steps(new(), original, self.seed)
-        yield check
-        if self.target == READABLE:
-            yield from logits(self.bundle, original, self.seed)
-            if moment is not None:
-                self._say("looking for where the difference begins")
-                self.findings += self._where(original, moment)
+        original = fresh.original
+        found, moment = fresh.checks(new())
+        yield from found
+        behind = logits(self.bundle, fresh) if self.target == READABLE else []
+        yield from behind or choices(new(), fresh)
+        if moment is not None and self.target == READABLE:
+            self._say("looking for where the difference begins")
+            self.findings += self._where(original, moment)
+        self.findings += not_finite(new(), original, self.bundle.sampling)
         yield from original.extra_checks(new())
 
     def _where(self, original: Original, moment: Moment) -> list[Finding]:

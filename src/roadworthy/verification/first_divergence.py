@@ -6,8 +6,8 @@ from roadworthy.errors import Finding
 from roadworthy.originals.original import Original, TorchValue
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.verification.compare import Comparison
-from roadworthy.verification.fresh_steps import Moment
 from roadworthy.verification.graph_values import NodeValue, artifact_values
+from roadworthy.verification.visited import Moment
 
 
 def first_divergence(bundle: Bundle, original: Original, moment: Moment) -> Finding | None:

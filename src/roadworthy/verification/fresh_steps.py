@@ -1,90 +1,141 @@
-"""The check against the live original: fresh values that no trace has seen."""
+"""The checks against the live original: fresh values that no trace has seen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from roadworthy.errors import UsageError
-from roadworthy.originals.original import Original
+from roadworthy.originals.original import NoYardstick, Original, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, Script, Steppable, follow
+from roadworthy.spec.sampling import Sampling
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Arrays, follow, reset_rows
+from roadworthy.verification.allowance import allowance
 from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.compare import Comparison
+from roadworthy.verification.judging import Judge
+from roadworthy.verification.states import Layout, Visit, visit, with_memory
+from roadworthy.verification.visited import Moment, Visited, refuse_other_ports
 
 STEPS = 64
+LONG_LIFE_ROWS = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment:
-    """The step at which two sides first differ: what both were given."""
+class FreshSteps:
+    """The original's own way through fresh steps, and what every target is compared with there."""
 
-    step: int
-    inputs: Mapping[str, Array]
-    memory: Mapping[str, Array]
+    def __init__(
+        self, original: Original, signature: Signature, seed: int, sampling: Sampling
+    ) -> None:
+        self.original = original
+        self.signature = signature
+        self.seed = seed
+        self.sampling = sampling
+        self.sizes = (original.rows,) if original.rows else BATCH_SIZES
+        self.layout = Layout(signature)
 
+    @cached_property
+    def yardstick(self) -> Yardstick | None:
+        return self.original.yardstick(self.signature)
 
-def fresh_steps(policy: Policy, original: Original, seed: int) -> tuple[Check, Moment | None]:
-    """Fresh random steps of the artifact and of the original side by side, memory compared too.
+    @cached_property
+    def visited(self) -> Visited:
+        """The states that the live original came through, in batches of several sizes."""
+        visits = [self._visit(rows) for rows in self.sizes]
+        return Visited(self.signature, self.yardstick, visits, self.seed)
 
-    With the check comes the moment at which the two first differ, if they do.
-    """
-    comparison = Comparison(policy.signature)
-    moment: Moment | None = None
-    sizes = (original.rows,) if original.rows else BATCH_SIZES
-    for rows in sizes:
-        rng = np.random.default_rng(seed + 100 * rows)
-        script = original.fresh_steps(policy.signature, rng, steps=STEPS, rows=rows)
-        with original.open(policy.signature, rows=rows) as truth:
-            found = _compared(script, truth, policy, comparison)
-        moment = moment or found
-    listed = ", ".join(map(str, sizes))
-    claim = f"fresh steps agree with the live original, memory included, in batches of {listed}"
-    return comparison.check("fresh steps", claim), moment
+    @property
+    def judge(self) -> Judge | None:
+        return self.visited.judge
 
+    @cached_property
+    def free_allowance(self) -> list[Arrays]:
+        """How far a free run beside each visit may be, by step; empty where it is not known."""
+        try:
+            return self._measured_allowance()
+        except NoYardstick:  # a graph that does not take any number of rows
+            return [{} for _ in self.visited.visits]
 
-def _compared(
-    script: Script, truth: Steppable, policy: Policy, comparison: Comparison
-) -> Moment | None:
-    """The moment at which the two sides first part; None where they stay together."""
-    failed_before = comparison.first_failure is not None
-    policy.reset()
-    for step, (expected, got) in enumerate(
-        zip(follow(truth, script), follow(policy, script), strict=True)
-    ):
-        _refuse_other_ports(expected, got)
-        comparison.add(step, expected | _memory(truth.memory), got | _memory(policy.memory))
-    first = comparison.first_failure
-    if first is None or failed_before:
-        return None
-    return Moment(first.step, script.now(first.step), _memory_before(policy, script, first.step))
+    def _measured_allowance(self) -> list[Arrays]:
+        assert self.yardstick is not None
+        scripts = [each.script for each in self.visited.visits]
+        lengths = {script.steps for script in scripts}
+        if not self.layout.rows_are_states or len(lengths) > 1:
+            return [allowance(self.yardstick, self.layout, s, self.seed).free for s in scripts]
+        together = self.layout.side_by_side(scripts)
+        free = allowance(self.yardstick, self.layout, together, self.seed).free
+        ends = np.cumsum([script.rows for script in scripts])[:-1]
+        parts = {
+            name: np.split(v, ends, axis=1 + self.layout.axis(name)) for name, v in free.items()
+        }
+        return [{name: part[at] for name, part in parts.items()} for at in range(len(scripts))]
 
+    def checks(self, policy: Policy) -> tuple[list[Check], Moment | None]:
+        """The checks of one target, and the moment at which it first differs, if it does."""
+        if self.judge is None:
+            return self._fixed(policy)
+        check, moment = self._one_step(policy, self.judge)
+        if not self.signature.memory:
+            return [check], moment
+        return [check, self._free_run(policy)], moment
 
-def _memory_before(policy: Policy, script: Script, step: int) -> Arrays:
-    """What the policy remembers when it comes to a step of the script."""
-    if step == 0:
-        return {each.name: each.fresh(script.rows) for each in policy.signature.memory}
-    inputs = {name: array[:step] for name, array in script.inputs.items()}
-    for _ in follow(policy, Script(inputs=inputs, resets=script.resets[:step])):
-        pass
-    if script.resets[step].any():
-        policy.reset(script.resets[step])
-    return policy.memory
+    def _one_step(self, policy: Policy, judge: Judge) -> tuple[Check, Moment | None]:
+        """One step from every state that the original visited, memory taken over from it."""
+        compared = self.visited.compared(policy, judge)
+        states = f"{len(judge.states)} visited states"
+        claim = f"one step from each of {states} agrees with the live original, {self._listed}"
+        return compared.check("fresh steps", claim, self._life), compared.moment
 
+    def _free_run(self, policy: Policy) -> Check:
+        """The artifact with a memory of its own, beside the original."""
+        comparison = Comparison(self.signature)
+        for each, allowed in zip(self.visited.visits, self.free_allowance, strict=True):
+            policy.reset()
+            for step, outputs in enumerate(follow(policy, each.script)):
+                now = {name: value[step] for name, value in allowed.items()}
+                got = with_memory(outputs, policy.memory)
+                comparison.add(step, each.results[step], got, now)
+        claim = "a run with a memory of its own departs no further than the original's own twins"
+        return comparison.check("free run", claim)
 
-def _refuse_other_ports(expected: Arrays, got: Arrays) -> None:
-    if set(expected) != set(got):
-        raise UsageError(
-            f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
-            f"the bundle {', '.join(map(repr, sorted(got)))}",
-            where="against",
-            hint="pass the policy that the bundle was exported from, or export again",
+    def _fixed(self, policy: Policy) -> tuple[list[Check], Moment | None]:
+        """Fixed tolerances, and the artifact's own memory, where rounding was not measured."""
+        comparison = Comparison(self.signature)
+        moment = None
+        for each in self.visited.visits:
+            policy.reset()
+            for step in range(each.script.steps):
+                reset_rows(policy, each.script.resets[step])
+                before, inputs = policy.memory, each.script.now(step)
+                got = with_memory(policy.step(inputs), policy.memory)
+                refuse_other_ports(each.results[step], got)
+                comparison.add(step, each.results[step], got)
+                if moment is None and comparison.first_failure is not None:
+                    moment = Moment(step, inputs, before)
+        claim = f"fresh steps agree with the live original, memory included, {self._listed}"
+        facts = {"measured": False} | self._life
+        return [comparison.check("fresh steps", claim, facts)], moment
+
+    def _visit(self, rows: int) -> Visit:
+        rng = np.random.default_rng(self.seed + 100 * rows)
+        # One batch lives as long as the horizon is: the others would only repeat it.
+        long_life = rows == (self.original.rows or LONG_LIFE_ROWS)
+        script = self.original.fresh_steps(
+            self.signature,
+            rng,
+            steps=self.sampling.steps(STEPS, rows=rows) if long_life else STEPS,
+            rows=rows,
+            sampling=self.sampling,
         )
+        with self.original.open(self.signature, rows=rows) as live:
+            return visit(live, script)
 
+    @property
+    def _life(self) -> dict[str, int]:
+        return {"life_steps": self.sampling.life} if self.sampling.life else {}
 
-def _memory(values: Arrays) -> Arrays:
-    return {f"memory {name}": value for name, value in values.items()}
+    @property
+    def _listed(self) -> str:
+        return f"batches of {', '.join(map(str, self.sizes))}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-import onnxruntime
 
+from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 
@@ -37,6 +37,7 @@ def artifact_values(
     proto.graph.output.extend(
         onnx.ValueInfoProto(name=name) for _, name in nodes if name not in shown
     )
+    onnxruntime = silent_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

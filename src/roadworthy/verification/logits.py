@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import BundleError, need
-from roadworthy.originals.original import Original
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, Array, Port
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Script, follow
+from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.verification.compare import Comparison
+from roadworthy.verification.fresh_steps import FreshSteps
+from roadworthy.verification.judging import Judge
+from roadworthy.verification.states import Visit, visit
+from roadworthy.verification.ties import chooses, forbidden
 
 STEPS = 64
 ROWS = 2
-# The place of the largest number, or the largest number that all are compared with (one-hot).
-_CHOICES = ("ArgMax", "ReduceMax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +35,7 @@ class Undecided:
     logits: tuple[str, ...]
 
 
-def logits(bundle: Bundle, original: Original, seed: int) -> list[Check]:
+def logits(bundle: Bundle, fresh: FreshSteps) -> list[Check]:
     """The logits of the artifact beside those of the original; empty where none can be had."""
     if not chooses(bundle.signature):
         return []
@@ -42,50 +43,77 @@ def logits(bundle: Bundle, original: Original, seed: int) -> list[Check]:
     if behind is None:
         return []
     try:
-        check = _compared(bundle.signature, behind, original, seed)
+        check = _compared(behind, fresh)
     except BundleError:  # the graph keeps its logits in another type or shape: not readable
         return []
     return [check] if check else []
 
 
-def chooses(signature: Signature) -> bool:
-    """Whether the action is a choice: whole numbers, which hide what is behind them."""
-    port = next(each for each in signature.outputs if each.name == signature.action_output)
-    return np.dtype(port.dtype).kind in "iub"
-
-
-def _compared(
-    signature: Signature, behind: Undecided, original: Original, seed: int
-) -> Check | None:
+def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
+    original, signature = fresh.original, fresh.signature
     policy = Policy(behind.signature, OnnxEngine(behind.model))
     rows = original.rows or signature.fixed_rows or ROWS
-    rng = np.random.default_rng(seed + 31)
-    inputs = original.draw(signature, rng, steps=STEPS, rows=rows)
+    rng = np.random.default_rng(fresh.seed + 31)
+    inputs = original.draw(signature, rng, steps=STEPS, rows=rows, sampling=fresh.sampling)
     resets = np.zeros((STEPS, rows), dtype=bool)
     resets[:: STEPS // 2] = True
     script = Script(inputs=inputs, resets=resets)
-    comparison = Comparison()
-    name = f"{signature.action_output} logits"
+    theirs: list[Arrays] = []
     with original.open_choosing(signature, rows=rows) as live:
-        both = zip(follow(live, script), follow(policy, script), strict=True)
-        for step, (_, got) in enumerate(both):
-            artifact = [got[each] for each in behind.logits]
-            if [each.shape for each in live.logits] != [each.shape for each in artifact]:
-                return None  # the two sides choose in other ways, such as by a folded maximum
-            ours = np.concatenate(artifact, axis=-1)
-            theirs = np.concatenate(live.logits, axis=-1)
-            comparison.add(step, {name: _allowed(theirs, ours)}, {name: _allowed(ours, ours)})
-    return comparison.check("logits", "the logits behind each discrete action agree")
+        visited = visit(live, script, lambda: theirs.append(_numbered(live.logits)))
+    ours: list[Arrays] = []
+    for step, memory in enumerate(visited.memory):
+        if memory and not signature.clock:
+            policy.set_memory(memory)
+        got = policy.step(script.now(step))
+        # A choice may be made among what is remembered: the graph shows that under its own name.
+        got |= {each.output: policy.memory[each.name] for each in signature.memory}
+        ours.append(_numbered([got[each] for each in behind.logits]))
+    if any(_shapes(one) != _shapes(other) for one, other in zip(theirs, ours, strict=True)):
+        return None  # the two sides choose in other ways, such as by a folded maximum
+    comparison = Comparison()
+    claim = "the logits behind each discrete action agree"
+    name = f"{signature.action_output} logits"
+    judge = _judge(fresh, visited, theirs)
+    if judge is None:
+        for step, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+            whole = [np.concatenate(list(each.values()), axis=-1) for each in (one, other)]
+            comparison.add(step, {name: _counted(*whole)}, {name: _counted(*reversed(whole))})
+        return comparison.check("logits", claim, {"measured": False})
+    together = fresh.layout.joined(ours)
+    for number, (key, each) in enumerate(judge.judged(together).items()):
+        masked = forbidden(judge.original[key]) & forbidden(together[key])
+        seen = replace(each, gap=np.where(masked, 0.0, each.gap))
+        locate = fresh.layout.locator([script])
+        steps = 0 if number else STEPS
+        comparison.add_judged({name: seen}, {name: together[key]}, locate, count=steps)
+    return comparison.check("logits", claim, judge.facts(comparison.worst, comparison.ties))
 
 
-def _allowed(values: Array, masked: Array) -> Array:
-    """Zeros for what a mask forbids: there both sides hold the smallest number of all."""
-    return np.where(forbidden(masked), 0, values).astype(values.dtype)
+def _judge(fresh: FreshSteps, visited: Visit, logits: list[Arrays]) -> Judge | None:
+    """What rounding does to the logits; None where the graph does not show the same ones."""
+    if fresh.yardstick is None or fresh.judge is None:
+        return None
+    states = fresh.layout.states(list(visited.inputs), visited.memory)
+    original = fresh.layout.joined(logits)
+    judge = Judge.at(fresh.yardstick, fresh.layout, states, original, fresh.seed)
+    shown = {key: value.shape for key, value in judge.budget.truth.items()}
+    same = all(shown.get(key) == value.shape for key, value in original.items())
+    return judge if same else None
 
 
-def forbidden(logits: Array) -> Array:
-    """Where a mask has put the smallest number of all, so that it is never chosen."""
-    return np.asarray(logits <= np.finfo(logits.dtype).min / 2)
+def _numbered(logits: Sequence[Array]) -> Arrays:
+    return {f"logits {index}": each for index, each in enumerate(logits)}
+
+
+def _shapes(values: Arrays) -> dict[str, tuple[int, ...]]:
+    return {name: value.shape for name, value in values.items()}
+
+
+def _counted(values: Array, others: Array) -> Array:
+    """Zeros for what a mask forbids on both sides: there it is the smallest number of all."""
+    masked = forbidden(values) & forbidden(others)
+    return np.where(masked, 0, values).astype(values.dtype)
 
 
 def _undecided(signature: Signature, model: bytes) -> Undecided | None:
@@ -119,15 +147,21 @@ def _undecided(signature: Signature, model: bytes) -> Undecided | None:
 
 
 def _entering(graph: Any) -> Iterator[str]:
-    """The names of the values that enter a choice along their last axis, in order."""
+    """The names of the values that enter a choice along their last axis, in order.
+
+    A choice is the place of the largest, or the largest that all are compared with (one-hot).
+    """
     constants = {each.name: each for each in graph.initializer}
     values = (*graph.value_info, *graph.output)
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    compared = {name for node in graph.node if node.op_type == "Equal" for name in node.input}
     for node in graph.node:
-        if node.op_type in _CHOICES and _axes(node, constants) in (
-            [-1],
-            [ranks.get(node.input[0], 0) - 1],
-        ):
+        # The largest of a log-sum-exp is taken out, not chosen: nothing is compared with it.
+        chooses = node.op_type == "ArgMax" or (
+            node.op_type == "ReduceMax" and node.output[0] in compared
+        )
+        last = ([-1], [ranks.get(node.input[0], 0) - 1])
+        if chooses and _axes(node, constants) in last:
             yield node.input[0]
 
 

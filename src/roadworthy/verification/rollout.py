@@ -1,61 +1,32 @@
 """Closed loop: the original and the artifact play the same episodes of a Gymnasium environment.
 
-Twice: first the original drives and the artifact follows with a memory of its own, then the
-artifact drives a copy of the environment from the same seeds.
+First the original drives, and the artifact takes each step from the state that the original is in;
+then the artifact drives a copy of the environment from the same seeds, with a memory of its own.
+Where the two part, the original's own twin plays as well: what it does is no artifact's fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from roadworthy.envs.batch import EnvBatch, env_batch
+from roadworthy.envs.batch import EnvBatch
 from roadworthy.envs.closed_loop import ClosedLoop
-from roadworthy.envs.play import turns
 from roadworthy.envs.returns import compare_returns
-from roadworthy.errors import UsageError
-from roadworthy.originals.original import Original
+from roadworthy.originals.original import Original, Yardstick
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Script, Steppable, reset_rows
+from roadworthy.spec.stepping import Steppable
 from roadworthy.verification.compare import Comparison
+from roadworthy.verification.judging import Judge
+from roadworthy.verification.plays import Play, TwinDriver, Watched, make_envs, played
+from roadworthy.verification.states import Index, Layout, with_memory
 from roadworthy.verification.ties import tied_steps
-
-# Episodes that are played side by side: enough to keep both sides busy, few enough for memory.
-MOST_ROWS = 32
-
-
-@dataclass(slots=True, eq=False)
-class Play:
-    """What happened from one seed: inputs and outputs of every step, a return for every row."""
-
-    inputs: list[dict[str, Array]] = field(default_factory=list)
-    outputs: list[dict[str, Array]] = field(default_factory=list)
-    followed: list[dict[str, Array]] = field(default_factory=list)
-    begins: list[Array] = field(default_factory=list)
-    playing: list[Array] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-
-    def stacked(self, name: str, steps: int | None = None) -> dict[str, Array]:
-        """Port → (steps, rows, …)."""
-        each_step = getattr(self, name)[:steps]
-        return {port: np.stack([each[port] for each in each_step]) for port in each_step[0]}
-
-    @property
-    def script(self) -> Script:
-        """What the player was put through."""
-        return Script(inputs=self.stacked("inputs"), resets=np.stack(self.begins))
-
-    @property
-    def alive(self) -> Array:
-        """(steps, rows): where the first episode of the row was still going on."""
-        return np.stack(self.playing)
 
 
 def closed_loop(
@@ -65,114 +36,107 @@ def closed_loop(
     *,
     seed: int,
     progress: Callable[[str], None],
+    yardstick: Yardstick | None = None,
 ) -> list[Check]:
     """The checks `teacher` (the original drives) and `closed loop` (the artifact drives)."""
     policy, follower = new(), new()
     signature = policy.signature
     taken: list[Any] = []
-    theirs, ours = (_envs(loop, signature, taken) for _ in range(2))
-    originals, artifacts = [], []
+    theirs, ours = (make_envs(loop, signature, taken) for _ in range(2))
     try:
         with original.open(signature, rows=theirs.rows) as live:
-            for first in range(0, loop.episodes, theirs.rows):
-                progress(f"playing episodes {first + 1} to {first + theirs.rows}")
-                start = seed + first
-                # Both sides of a policy that draws are given the same noise.
-                noise = [NoiseSource(signature, start) for _ in range(2)]
-                played = _played(live, theirs, loop, seed=start, noise=noise[0], follower=follower)
-                originals.append(played)
-                artifacts.append(_played(policy, ours, loop, seed=start, noise=noise[1]))
+            watched = Watched(live, follower, take_over=yardstick is not None)
+
+            def plays(player: Steppable, on: EnvBatch, what: str) -> list[Play]:
+                found = []
+                for first in range(0, loop.episodes, theirs.rows):
+                    progress(f"playing episodes {first + 1} to {first + theirs.rows}{what}")
+                    # All sides of a policy that draws are given the same noise.
+                    noise = NoiseSource(signature, seed + first)
+                    found.append(played(player, on, loop, seed=seed + first, noise=noise))
+                return found
+
+            originals = plays(watched, theirs, "")
+            artifacts = plays(policy, ours, ", the artifact driving")
+            together = _together(originals, artifacts, signature)
+            twins = None
+            if not together.passed:
+                twin = TwinDriver(live, signature, seed)
+                twins = plays(twin, theirs, ", the original's twin driving")
     finally:
         theirs.close()
         ours.close()
-    teacher = _teacher(originals, original, signature, loop)
-    return [teacher, _closed(originals, artifacts, signature, loop, seed=seed)]
-
-
-def _envs(loop: ClosedLoop, signature: Signature, taken: list[Any]) -> EnvBatch:
-    """As many environments as the policy has rows: episodes are played side by side.
-
-    None of them may be among the `taken`, to which they are added.
-    """
-    rows = signature.fixed_rows or min(loop.episodes, MOST_ROWS)
-    envs = [loop.make()]
-    if not hasattr(envs[0], "single_observation_space"):
-        envs += [loop.make() for _ in range(rows - 1)]
-    taken += envs
-    if len({id(each) for each in taken}) < len(taken):
-        raise UsageError(
-            "the function returns the same environment twice",
-            where="env",
-            hint="make a new one at each call, env=lambda: gym.make(…): every row plays its own",
-        )
-    made = env_batch(envs, signature)
-    if signature.fixed_rows not in (None, made.rows):
-        raise UsageError(
-            f"the policy takes {signature.fixed_rows} rows, the environment has {made.rows}",
-            where="env",
-            hint=f"pass one of {signature.fixed_rows} rows, or a function that makes a single one",
-        )
-    return made
-
-
-def _played(
-    player: Steppable,
-    on: EnvBatch,
-    loop: ClosedLoop,
-    *,
-    seed: int,
-    noise: NoiseSource,
-    follower: Steppable | None = None,
-) -> Play:
-    """One episode of every row; `follower` sees the same inputs without being obeyed."""
-    done = Play()
-    returns = np.zeros(on.rows)
-    for turn in turns(player, on, seed=seed, max_steps=loop.max_steps, completed=noise.added):
-        done.inputs.append(turn.inputs)
-        done.outputs.append(turn.outputs)
-        done.begins.append(turn.begins)
-        done.playing.append(turn.playing)
-        returns += turn.rewards
-        if follower is not None:
-            reset_rows(follower, turn.begins)
-            done.followed.append(follower.step(turn.inputs))
-    done.returns = returns.tolist()
-    return done
+    teacher = _teacher(originals, original, signature, loop, yardstick, seed)
+    return [teacher, _closed(originals, artifacts, twins, together, loop, seed=seed)]
 
 
 def _teacher(
-    plays: list[Play], original: Original, signature: Signature, loop: ClosedLoop
+    plays: list[Play],
+    original: Original,
+    signature: Signature,
+    loop: ClosedLoop,
+    yardstick: Yardstick | None,
+    seed: int,
 ) -> Check:
     comparison = Comparison(signature)
+    facts: dict[str, Any] = {"measured": False}
     ties = step = 0
     for each in plays:
         expected, got = each.stacked("outputs"), each.stacked("followed")
         action = signature.action_output
-        tied = tied_steps(
-            original, signature, each.script, expected[action], got[action], loop.tie_margin
-        )
-        ties += int((tied & each.alive).sum())
-        got[action] = _where(tied, expected, got, action)
-        comparison.add_steps(step, expected, got, count=int(each.alive.sum()))
+        forgiven = np.zeros(each.alive.shape, dtype=bool)
+        if yardstick is None or loop.tie_margin is not None:
+            forgiven = tied_steps(
+                original, signature, each.script, expected[action], got[action], loop.tie_margin
+            )
+            got[action] = _where(forgiven, expected, got, action)
+        ties += int((forgiven & each.alive).sum())
+        if yardstick is None:
+            outputs = {name: got[name] for name in expected}
+            comparison.add_steps(step, expected, outputs, count=int(each.alive.sum()))
+        else:
+            facts = _judge(each, got, signature, yardstick, comparison, step, seed)
         step += len(each.inputs)
+    ties += comparison.ties
     counted = f", {ties} ties within the margin" if ties else ""
     driven = f"{_episodes(plays)} that the original drives"
     claim = f"the artifact gives the original's outputs in {driven}{counted}"
-    return comparison.check("teacher", claim, {"ties": ties})
+    return comparison.check("teacher", claim, facts | {"ties": ties})
 
 
-def _closed(
-    originals: list[Play],
-    artifacts: list[Play],
+def _judge(
+    play: Play,
+    got: dict[str, Array],
     signature: Signature,
-    loop: ClosedLoop,
-    *,
+    yardstick: Yardstick,
+    comparison: Comparison,
+    first: int,
     seed: int,
-) -> Check:
-    """Step by step where the two plays stay together, by their returns where they part."""
+) -> dict[str, Any]:
+    """What is said of one play, each step of which was taken from the original's own state."""
+    layout = Layout(signature)
+    states = layout.states(play.inputs, play.memory)
+    both = zip(play.outputs, play.after, strict=True)
+    results = layout.joined([with_memory(outputs, memory) for outputs, memory in both])
+    judge = Judge.at(yardstick, layout, states, results, seed)
+    each_step = [{name: value[at] for name, value in got.items()} for at in range(len(play.inputs))]
+    joined = layout.joined(each_step)
+    comparison.refuse_other_shapes(judge.original, joined)
+    locate = layout.locator([play.script])
+
+    def later(port: str, state: int, inside: Index) -> tuple[int, Index]:
+        step, index = locate(port, state, inside)
+        return first + step, index
+
+    count = int(play.alive.sum())
+    comparison.add_judged(judge.judged(joined), joined, later, count=count)
+    return judge.facts(comparison.worst, comparison.ties)
+
+
+def _together(originals: list[Play], artifacts: list[Play], signature: Signature) -> Comparison:
+    """The plays of both sides step by step; it fails where they part."""
     comparison = Comparison(signature)
     step = 0
-    parted = False
     for theirs, ours in zip(originals, artifacts, strict=True):
         both = min(len(theirs.inputs), len(ours.inputs))
         ended = ~(theirs.alive[:both] & ours.alive[:both])
@@ -180,28 +144,45 @@ def _closed(
         got = ours.stacked("inputs", both) | ours.stacked("outputs", both)
         got = {port: _where(ended, expected, got, port) for port in got}
         comparison.add_steps(step, expected, got, count=int((~ended).sum()))
-        parted |= not np.array_equal(theirs.alive.sum(axis=0), ours.alive.sum(axis=0))
+        lengths, others = (each.alive.sum(axis=0) for each in (theirs, ours))
+        if not np.array_equal(lengths, others):
+            comparison.add(step, {"episode length": lengths}, {"episode length": others})
         step += both
+    return comparison
+
+
+def _closed(
+    originals: list[Play],
+    artifacts: list[Play],
+    twins: list[Play] | None,
+    together: Comparison,
+    loop: ClosedLoop,
+    *,
+    seed: int,
+) -> Check:
+    """Step by step where the two plays stay together, by their returns where they part."""
     earned = compare_returns(
-        [each for play in originals for each in play.returns],
-        [each for play in artifacts for each in play.returns],
+        _returns(originals),
+        _returns(artifacts),
         margin=loop.margin,
         seed=seed,
+        twin=None if twins is None else _returns(twins),
     )
-    together = comparison.passed and not parted
-    facts = {"mode": "step by step" if together else "returns", "returns": earned.to_json()}
-    if together:
+    facts = {"mode": "step by step" if twins is None else "returns", "returns": earned.to_json()}
+    if twins is None:
         claim = f"{_episodes(artifacts)} that the artifact drives are those of the original"
-        return comparison.check("closed loop", claim, facts)
-    # Tiny differences grow in a chaotic world, and a random one never repeats itself.
-    verdict = f"earns {'no less' if earned.not_inferior else 'less'} than the original"
+        return together.check("closed loop", claim, facts)
     return Check(
         name="closed loop",
-        claim=f"the artifact {verdict}: {earned}",
-        passed=earned.not_inferior,
-        steps=comparison.steps,
+        claim=f"the artifact {earned.verdict}: {earned}",
+        passed=not earned.differs,
+        steps=together.steps,
         facts=facts,
     )
+
+
+def _returns(plays: list[Play]) -> list[float]:
+    return [each for play in plays for each in play.returns]
 
 
 def _where(mask: Array, expected: dict[str, Array], got: dict[str, Array], port: str) -> Array:

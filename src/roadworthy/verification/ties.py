@@ -12,8 +12,19 @@ from roadworthy.originals.original import Original
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Script, follow
-from roadworthy.spec.tolerance import artifact_tolerance
-from roadworthy.verification.logits import chooses, forbidden
+from roadworthy.spec.tolerance import ROUNDINGS, artifact_tolerance
+from roadworthy.verification.budget import Budget
+
+
+def chooses(signature: Signature) -> bool:
+    """Whether the action is a choice: whole numbers, which hide what is behind them."""
+    port = next(each for each in signature.outputs if each.name == signature.action_output)
+    return np.dtype(port.dtype).kind in "iub"
+
+
+def forbidden(logits: Array) -> Array:
+    """Where a mask has put the smallest number of all, so that it is never chosen."""
+    return np.asarray(logits <= np.finfo(logits.dtype).min / 2)
 
 
 def tied_steps(
@@ -39,6 +50,34 @@ def tied_steps(
     differs = (expected != got).reshape(*nothing.shape, -1).any(axis=-1)
     result: Array = tied & differs
     return result
+
+
+def close_logits(
+    signature: Signature, name: str, budget: Budget, places: Array, own: Array, got: Array
+) -> Array:
+    """Where the logits of the original's own choice and of another are as close as rounding."""
+    nothing = np.zeros(got.shape, dtype=bool)
+    if name != signature.action_output or not chooses(signature):
+        return nothing
+    keys = [
+        f"logits {index}" for index in range(len(budget.truth)) if f"logits {index}" in budget.truth
+    ]
+    # One more axis in front: steps, of which there is one.
+    parts = [budget.truth[key][places][None] for key in keys]
+    rounding = [budget.rounding[key][places][None] for key in keys]
+    columns = [_columns(values[None], parts) for values in (own, got)]
+    if not parts or any(part.ndim != 3 for part in parts):
+        return nothing
+    if any(len(each) != len(parts) for each in columns):
+        return nothing
+    if any((each >= part.shape[-1]).any() for each, part in zip(columns[1], parts, strict=True)):
+        return nothing  # an index that the original does not know is no tie
+    tied = np.ones((1, len(got)), dtype=bool)
+    for part, error, one, other in zip(parts, rounding, *columns, strict=True):
+        gap = np.abs(_at(part, one) - _at(part, other))
+        margin = ROUNDINGS * (_at(error, one) + _at(error, other))
+        tied &= (one == other) | (gap <= margin)
+    return np.asarray(nothing | tied[0].reshape(-1, *(1,) * (got.ndim - 1)))
 
 
 def _logits(original: Original, signature: Signature, script: Script) -> list[Array]:

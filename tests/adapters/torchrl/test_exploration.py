@@ -24,7 +24,7 @@ from torchrl.modules import (
 
 import roadworthy as rw
 from roadworthy.adapters.torchrl import describe
-from roadworthy.errors import CertificateFailed, ExportError, UsageError
+from roadworthy.errors import ExportError, UsageError
 from tests.adapters.torchrl.policies import (
     EXAMPLE,
     POLICIES,
@@ -165,7 +165,8 @@ def test_choice_of_the_caller_around_the_export_changes_nothing(tmp_path: Path) 
     np.testing.assert_allclose(policy.step(inputs)["action"], expected, atol=1e-5)
 
 
-def test_ill_conditioned_truncated_normal_is_refused_with_its_reason(tmp_path: Path) -> None:
+def test_ill_conditioned_truncated_normal_is_as_far_off_as_pytorch(tmp_path: Path) -> None:
+    """The difference of two nearly equal float32 numbers: PyTorch itself is nowhere near it."""
     net = nn.Sequential(nn.Linear(4, 6), NormalParamExtractor())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -175,12 +176,9 @@ def test_ill_conditioned_truncated_normal_is_refused_with_its_reason(tmp_path: P
         in_keys=["loc", "scale"],
         distribution_class=TruncatedNormal,
     )
-    with pytest.raises(CertificateFailed) as caught:
-        rw.export(far, tmp_path / "p", example=EXAMPLE, exploration="mean")
-    last = caught.value.findings[-1]
-    assert (last.code, last.where, last.severity) == ("RW142", "exploration='mean'", "note")
-    assert "two nearly equal float32 numbers" in last.what
-    assert "exploration='mode', which is exact" in last.hint
+    bundle = rw.export(far, tmp_path / "p", example=EXAMPLE, exploration="mean")
+    certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    assert certificate.roundings["action"] < 20
 
 
 def test_drawn_truncated_normal_is_refused(tmp_path: Path) -> None:

@@ -327,7 +327,7 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "[RW001] export(…, exploration=…): a plain Linear takes no 'exploration'\n"
         "  → known: 'example', 'memory', 'normalizer', 'outputs', 'action', 'about', 'dynamic', "
-        "'batch', 'period_s'"
+        "'batch', 'period_s', 'ignore'"
     )
 
 

@@ -53,6 +53,7 @@ def describe(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     batch: int | None = None,
     period_s: float | None = None,
+    ignore: Sequence[str] = (),
     exploration: str | None = None,
     env: EnvBase | None = None,
     transforms: Any = None,
@@ -114,13 +115,14 @@ def describe(
         meaning=specs.meaning(first, spec, table, given),
         period_s=period_s,
         batch=batch,
+        ignore=ignore,
         rewritten=Rewriting(
             native,
             begin=native.begin,
             keywords=_keywords(
                 exploration, env, transforms=transforms, outputs=outputs, memory=memory,
                 normalizer=normalizer, action=action or None, about=about, dynamic=dynamic,
-                batch=batch, period_s=period_s, table=table or None,
+                batch=batch, period_s=period_s, ignore=ignore or None, table=table or None,
             ),
             caveats=_caveats(plan.stages),
         ),

@@ -49,14 +49,6 @@ CAPTURE_RULES = (
     ),
     Rule(
         text=_GUARD,
-        line=r"torch\.cdist\(",
-        code="RW101",
-        what="torch.cdist chooses its method by the number of rows: $guard",
-        hint="write torch.linalg.vector_norm(a[:, None] - b, dim=-1) instead of torch.cdist(a, b)",
-        kind=BatchSpecialised,
-    ),
-    Rule(
-        text=_GUARD,
         line=r"^(if|elif|while|assert)\b.*(\.shape|\.size\(|len\()|"
         r"\bif\b.*(\.shape|\.size\(|len\().* else ",
         code="RW101",
@@ -83,14 +75,14 @@ CAPTURE_RULES = (
         line=r"^assert\b",
         code="RW103",
         what="an assertion reads the value of a tensor; a graph cannot stop half-way",
-        hint="delete it, or skip it in the export: if not torch.compiler.is_exporting(): assert …",
+        hint="delete it, or check in training only: if self.training: assert …",
     ),
     Rule(
         text=_VALUE,
         line=r"^(if|elif|while)\b.*\b(isnan|isinf|isfinite)\(",
         code="RW103",
         what=_BRANCHES,
-        hint="to check in training only: if not torch.compiler.is_exporting() and …; to replace "
+        hint="to check in training only: if self.training and …; to replace "
         "NaN on the robot too: torch.nan_to_num(x)",
     ),
     Rule(

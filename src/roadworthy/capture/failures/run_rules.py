@@ -30,6 +30,27 @@ RUN_RULES = (
         hint="use the device of the input: torch.zeros(…, device=obs.device)",
     ),
     Rule(
+        text=r"argument #1 'indices' to have one of the following scalar types: Long",
+        code="RW116",
+        what="an index must be int64, and is a float",
+        hint="index.long() where it is used; or an example of int64: example={'obs': obs.long()}",
+    ),
+    Rule(
+        text=r"index out of range in self",
+        code="RW102",
+        what="an index that comes from the inputs lies outside of the table: on the robot this "
+        "would be a crash",
+        hint="keep it inside where it is used: index.clamp(0, table.num_embeddings - 1); where the "
+        "whole input is the index, its limits do too: about={'obs': rw.About(low=0, high=…)}",
+    ),
+    Rule(
+        text=r"[Mm]eta tensor|device meta|on meta\b",
+        code="RW119",
+        what="a weight that forward uses is on the meta device: it has no values",
+        hint="make the module on the CPU and load its weights: module.to_empty(device='cpu'), then "
+        "module.load_state_dict(…)",
+    ),
+    Rule(
         text=r"more than one element of the written-to tensor",
         code="RW102",
         what="forward writes into a tensor whose rows share their memory (made by expand)",

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from roadworthy.compat.exploy.session import SessionWrapper
-from roadworthy.environment.actor import ExportableActor
 from roadworthy.environment.context import ContextManager
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import (
@@ -22,7 +21,7 @@ from roadworthy.environment.source import (
     EnvironmentSource,
     Tensors,
 )
-from roadworthy.environment.ticks import LiveRun, current_values, watch_ticks
+from roadworthy.environment.ticks import LiveRun, watch_ticks
 from roadworthy.errors import UsageError
 from roadworthy.spec.bundle import SIGNATURE_KEY
 from roadworthy.spec.port import Array
@@ -153,8 +152,8 @@ class _Run:
             )
 
     def play(self, steps: int, bar: _Bar | None) -> torch.Tensor:
-        memory = self._restart()
         observations = self.source.env.compute_observations()
+        memory = self._restart()
         for step in range(steps):
             before = len(self.judge.failures)
             observations, memory, was_reset = self._step(step, memory)
@@ -166,25 +165,17 @@ class _Run:
 
     def _restart(self) -> dict[str, Array]:
         self.session.reset()
-        self.source.env.observations_reset()
-        if isinstance(self.source.actor, ExportableActor):
-            self.source.actor.reset(torch.ones(self.source.rows, dtype=torch.bool))
+        self.living.restart()
         return {each.name: each.fresh(self.source.rows) for each in self.signature.memory}
 
     def _step(
         self, step: int, memory: dict[str, Array]
     ) -> tuple[torch.Tensor, dict[str, Array], bool]:
-        env, source = self.source.env, self.source
-        env.context_manager().write_connections()
-        for name, read in source.memory.items():
-            self.judge.compare(step, 0, f"memory.{name}.in", read(), memory[name])
-        raw = current_values(source.inputs)
-        got, memory = self._infer(0, memory, raw)
-        for update in env.command_updates:
-            update()
-        observations = env.compute_observations()
-        actions = source.actor(observations)
-        self.judge.compare(step, 0, OBSERVATIONS, observations, got[OBSERVATIONS])
+        decision, actions = self.living.decide()
+        for name, value in decision.memory.items():
+            self.judge.compare(step, 0, f"memory.{name}.in", value, memory[name])
+        got, memory = self._infer(0, memory, decision.inputs)
+        self.judge.compare(step, 0, OBSERVATIONS, decision.observations, got[OBSERVATIONS])
         self.judge.compare(step, 0, ACTIONS, actions, got[ACTIONS])
         driven = torch.from_numpy(got[ACTIONS]) if self.closed else actions
         ticks, following, was_reset = self.living.step(driven)

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import onnxruntime
 import torch
 
 from roadworthy.errors import BundleError, PortMismatch, UsageError, did_you_mean
+from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec.port import Array
 
 
@@ -28,6 +28,7 @@ class SessionWrapper:
             raise BundleError(
                 f"{self.onnx_file_path} does not exist", hint="export the environment there first"
             )
+        onnxruntime = silent_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roadworthy.doctor.patient import Patient
+from roadworthy.doctor.reached import reached_lines
 from roadworthy.doctor.reading import CodePattern, Kind, code_patterns
 from roadworthy.errors import Finding, Severity
 
@@ -56,11 +57,12 @@ _SAID: dict[Kind, tuple[str, Severity, str, str]] = {
 
 
 def forward(patient: Patient) -> Iterator[Finding]:
-    """All that the code of the module and its submodules shows."""
+    """All that the code of the module and its submodules shows, as far as it runs."""
+    reached = None if patient.source is None else reached_lines(patient.source)
     given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
     for path, module in patient.written_by_users():
         # Inputs are known by name for the outermost forward only.
-        for sight in code_patterns(module, set() if path else given):
+        for sight in code_patterns(module, set() if path else given, reached):
             if sight.kind == "state":
                 yield from _state(patient, path, sight)
             else:

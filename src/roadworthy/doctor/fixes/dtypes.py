@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -31,6 +32,27 @@ def one_precision(copies: ModuleCopies, finding: Finding) -> bool:
     _cast_around(copies.original.module, {outside: inside}, {inside: outside})
     names = [str(dtype).removeprefix("torch.") for dtype in (inside, outside)]
     copies.note(finding.where, f"the module was cast from {names[0]} to {names[1]}")
+    return True
+
+
+def float_ports(copies: ModuleCopies, finding: Finding) -> bool:
+    """Ports and module in float32 where they are bfloat16; the original computes as it did."""
+    if finding.code != "RW022" or "bfloat16" not in finding.what:
+        return False
+    kept = [m for m in copies.repaired.memory.values() if isinstance(m, Attribute)]
+    given = {t.dtype for t in copies.repaired.tensors.values() if t.is_floating_point()}
+    if torch.bfloat16 not in given or kept:
+        return False
+    wide = _cast({torch.bfloat16: torch.float32})
+    for field in ("repaired", "original"):
+        source = getattr(copies, field)
+        example, memory = pytree.tree_map(wide, (dict(source.example), dict(source.memory)))
+        setattr(copies, field, replace(source, example=example, memory=memory))
+    copies.repaired.module.float()
+    _cast_around(
+        copies.original.module, {torch.float32: torch.bfloat16}, {torch.bfloat16: torch.float32}
+    )
+    copies.note(finding.where, "the module and its ports were cast from bfloat16 to float32")
     return True
 
 

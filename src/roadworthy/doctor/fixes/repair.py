@@ -8,21 +8,21 @@ from dataclasses import replace
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.fixes.branches import choices, python_flags
 from roadworthy.doctor.fixes.copies import ModuleCopies
-from roadworthy.doctor.fixes.dtypes import long_indices, one_precision
-from roadworthy.errors import ExportError, Finding
+from roadworthy.doctor.fixes.dtypes import float_ports, long_indices, one_precision
+from roadworthy.errors import ExportError, Finding, RoadworthyError
 from roadworthy.originals.module import ModuleOriginal
 from roadworthy.originals.original import TRACE_STEPS
 from roadworthy.program import Program
 from roadworthy.source import Source
-from roadworthy.spec.signature import Signature
 
 FIXES: tuple[Callable[[ModuleCopies, Finding], bool], ...] = (
     one_precision,
+    float_ports,
     long_indices,
     python_flags,
     choices,
 )
-FIXABLE = {"RW103", "RW116"}
+FIXABLE = {"RW022", "RW103", "RW116"}
 MOST_FIXES = 16
 
 
@@ -33,39 +33,41 @@ def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
     """
     try:
         return capture(source), source
-    except ExportError as error:
+    except RoadworthyError as error:  # a dtype that no port has is a mistake of the call
         refusal = error
     copies = ModuleCopies.of(source)
-    latest: ExportError = refusal
+    latest: RoadworthyError = refusal
     for _ in range(MOST_FIXES):
         if not _fixed(copies, latest):
             break
         try:
             program = capture(copies.repaired)
-        except ExportError as error:
+        except RoadworthyError as error:
             latest = error
             continue
-        _refuse_untried(copies, program.signature, seed)
+        _refuse_untried(copies, program, seed)
         return replace(program, fixes=tuple(copies.notes)), copies.original
     raise latest if _leads_on(latest) else refusal
 
 
-def _fixed(copies: ModuleCopies, error: ExportError) -> bool:
+def _fixed(copies: ModuleCopies, error: RoadworthyError) -> bool:
     return any(fix(copies, finding) for finding in error.findings for fix in FIXES)
 
 
-def _leads_on(error: ExportError) -> bool:
+def _leads_on(error: RoadworthyError) -> bool:
     """Whether it names a next line of the user's; other failures may come from the repair."""
     return {finding.code for finding in error.findings} <= FIXABLE
 
 
-def _refuse_untried(copies: ModuleCopies, signature: Signature, seed: int) -> None:
+def _refuse_untried(copies: ModuleCopies, program: Program, seed: int) -> None:
     """An error for each rewritten branch that the recorded steps take on one side only."""
     chosen = [choice for lines in copies.rewritten.values() for choice in lines.values()]
     for choice in chosen:
         choice.sides.clear()
     if chosen:
-        ModuleOriginal(copies.repaired).record(signature, seed=seed)
+        ModuleOriginal(copies.repaired).record(
+            program.signature, seed=seed, sampling=program.sampling
+        )
     findings = [
         Finding(
             code="RW194",

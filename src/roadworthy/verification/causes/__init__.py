@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -14,6 +15,7 @@ from roadworthy.verification.causes import inputs, memory, outputs
 from roadworthy.verification.causes.evidence import (
     Evidence,
     Hypothesis,
+    NewPolicy,
     cause,
     from_trace,
     side_by_side,
@@ -23,15 +25,21 @@ from roadworthy.verification.causes.weights import absent_weights
 MOST_CAUSES = 4
 
 
-def explained(
-    bundle: Bundle, original: Original | None, checks: Sequence[Check], seed: int
+def remarks(bundle: Bundle, original: Original | None) -> tuple[Finding, ...]:
+    """What there is to say about what was compared, whether or not it agreed."""
+    said = () if original is None else original.advisories(bundle.signature)
+    return (*said, *_one_choice(bundle))
+
+
+def causes(
+    bundle: Bundle,
+    new: NewPolicy,
+    original: Original | None,
+    checks: Sequence[Check],
+    seed: int,
 ) -> tuple[Finding, ...]:
-    """Advisories about what was compared, and the likely causes where a check failed."""
-    said = () if original is None else tuple(original.advisories(bundle.signature))
-    said += tuple(_one_choice(bundle))
-    if all(check.passed for check in checks):
-        return said
-    return (*said, *_mixed_rows(checks), *likely_causes(bundle, original, seed))
+    """The likely causes where a check of the target that `new` opens failed."""
+    return (*_mixed_rows(checks), *likely_causes(bundle, new, original, seed))
 
 
 def _one_choice(bundle: Bundle) -> Iterator[Finding]:
@@ -54,8 +62,12 @@ def _one_choice(bundle: Bundle) -> Iterator[Finding]:
 
 def _mixed_rows(checks: Sequence[Check]) -> Iterator[Finding]:
     for check in checks:
-        if check.name == "batch" and check.first_failure is not None:
-            later = check.first_failure.step > 0
+        first = check.first_failure
+        # A number that overflows in one kernel and not in another says nothing about rows.
+        finite = first is not None and math.isfinite(first.expected) and math.isfinite(first.got)
+        if check.name == "batch" and first is not None and finite:
+            through = first.port.startswith("memory ")
+            later = through or first.step > 0
             yield cause(
                 "rows of a batch influence each other" + (", through the memory" if later else ""),
                 where="batch",
@@ -65,13 +77,18 @@ def _mixed_rows(checks: Sequence[Check]) -> Iterator[Finding]:
             )
 
 
-def likely_causes(bundle: Bundle, original: Original | None, seed: int) -> tuple[Finding, ...]:
+def likely_causes(
+    bundle: Bundle, new: NewPolicy, original: Original | None, seed: int
+) -> tuple[Finding, ...]:
     """What would explain that the bundle failed; empty where no hypothesis holds.
 
     Without the original its trace is left, which says less.
     """
     try:
-        evidence = from_trace(bundle) if original is None else side_by_side(bundle, original, seed)
+        if original is None:
+            evidence = from_trace(bundle, new)
+        else:
+            evidence = side_by_side(bundle, new, original, seed)
     except Exception:  # the verdict stands without an explanation
         return ()
     if not evidence.differing:
@@ -109,7 +126,8 @@ def made_on_purpose(evidence: Evidence) -> Iterator[Finding]:
 def other_weights(evidence: Evidence) -> Iterator[Finding]:
     """Weights of the original that the file does not hold."""
     weights = {} if evidence.original is None else evidence.original.weights()
-    names = absent_weights(weights, evidence.bundle.files[POLICY]) if weights else []
+    model = evidence.bundle.files.get(POLICY)
+    names = absent_weights(weights, model) if weights and model is not None else []
     if names:
         listed = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
         yield cause(

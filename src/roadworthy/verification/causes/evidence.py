@@ -10,7 +10,7 @@ import numpy as np
 
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.originals.original import Original
-from roadworthy.runtime.load import from_bundle
+from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays, Script, Steppable, follow, outputs_of, stacked
@@ -21,6 +21,7 @@ CODE = "RW320"
 STEPS = 32
 ROWS = 2
 
+NewPolicy = Callable[[], Policy]
 Hypothesis = Callable[["Evidence"], Iterator[Finding]]
 # Opens a live original for a number of rows.
 Open = Callable[[int], AbstractContextManager[Steppable]]
@@ -30,10 +31,12 @@ Open = Callable[[int], AbstractContextManager[Steppable]]
 class Evidence:
     """A failure, and the means to try what would explain it.
 
-    `original` is None where the artifact was compared with its own trace only.
+    `new` opens the artifact, in the target that failed. `original` is None where it was compared
+    with its own trace only.
     """
 
     bundle: Bundle
+    new: NewPolicy
     script: Script
     rows: int
     expected: Arrays
@@ -78,12 +81,12 @@ class Evidence:
 
     def artifact(self, inputs: Arrays) -> Arrays:
         """What the artifact gives on other inputs."""
-        return outputs_of(from_bundle(self.bundle), replace(self.script, inputs=inputs))
+        return outputs_of(self.new(), replace(self.script, inputs=inputs))
 
     def artifact_gives(self, inputs: Arrays) -> bool:
         """Whether the artifact, on other inputs, gives what the original gave."""
         script = replace(self.script, inputs=inputs)
-        return self._same(from_bundle(self.bundle), script, self.expected)
+        return self._same(self.new(), script, self.expected)
 
     def gives_what_artifact_gave(self, open_other: Open, script: Script) -> bool:
         """Whether the original, or a mutant of it, gives on `script` what the artifact gave."""
@@ -120,11 +123,12 @@ def cause(what: str, *, where: str = "", hint: str = "") -> Finding:
     return Finding(code=CODE, what=what, where=where, hint=hint, severity="note")
 
 
-def side_by_side(bundle: Bundle, original: Original, seed: int) -> Evidence:
+def side_by_side(bundle: Bundle, new: NewPolicy, original: Original, seed: int) -> Evidence:
     """Artifact and live original over the same steps; two episodes."""
     signature = bundle.signature
     rows = original.rows or signature.fixed_rows or ROWS
-    inputs = original.draw(signature, np.random.default_rng(seed + 7), steps=STEPS, rows=rows)
+    rng = np.random.default_rng(seed + 7)
+    inputs = original.draw(signature, rng, steps=STEPS, rows=rows, sampling=bundle.sampling)
     resets = np.zeros((STEPS, rows), dtype=bool)
     # A number of ticks after which a policy of two rates decides anew.
     second = -(-STEPS // 2 // signature.decimation) * signature.decimation
@@ -132,19 +136,19 @@ def side_by_side(bundle: Bundle, original: Original, seed: int) -> Evidence:
     script = Script(inputs=inputs, resets=resets)
     with original.open(signature, rows=rows) as live:
         expected, expected_memory = _with_memory(live, script)
-    got, got_memory = _with_memory(from_bundle(bundle), script)
+    got, got_memory = _with_memory(new(), script)
     return Evidence(
-        bundle=bundle, script=script, rows=rows, expected=expected, got=got,
+        bundle=bundle, new=new, script=script, rows=rows, expected=expected, got=got,
         expected_memory=expected_memory, got_memory=got_memory, original=original,
     )  # fmt: skip
 
 
-def from_trace(bundle: Bundle) -> Evidence:
+def from_trace(bundle: Bundle, new: NewPolicy) -> Evidence:
     """The artifact and the recorded steps of its original, which is not at hand."""
     trace = Trace.from_bytes(bundle.files[TRACE])
     return Evidence(
-        bundle=bundle, script=trace.script, rows=trace.rows, expected=dict(trace.outputs),
-        got=outputs_of(from_bundle(bundle), trace.script),
+        bundle=bundle, new=new, script=trace.script, rows=trace.rows, expected=dict(trace.outputs),
+        got=outputs_of(new(), trace.script),
         expected_memory={}, got_memory={}, original=None,
     )  # fmt: skip
 

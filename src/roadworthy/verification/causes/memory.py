@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from roadworthy.errors import Finding
-from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Script, follow
 from roadworthy.spec.tolerance import INITIAL, REARRANGED
@@ -48,7 +47,7 @@ def not_reset(evidence: Evidence) -> Iterator[Finding]:
 def starts_elsewhere(evidence: Evidence) -> Iterator[Finding]:
     if evidence.original is None:
         return
-    policy = from_bundle(evidence.bundle)
+    policy = evidence.new()
     with evidence.open_original(evidence.rows) as live:
         try:
             start = live.memory
@@ -115,7 +114,7 @@ def _one_row_agrees(evidence: Evidence) -> bool:
         for port in signature.inputs
     }
     script = Script(inputs=inputs, resets=evidence.script.resets[:, :1])
-    policy = from_bundle(evidence.bundle)
+    policy = evidence.new()
     with evidence.open_original(1) as live:
         both = zip(follow(live, script), follow(policy, script), strict=True)
         for step, (expected, got) in enumerate(both):

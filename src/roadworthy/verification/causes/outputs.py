@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from roadworthy.errors import Finding
+from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Array
 from roadworthy.spec.tolerance import SHIFTED
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.naming import element, pairs
+from roadworthy.verification.causes.weights import holds_half
 
+# So many values at one limit are a clip; fewer may have come there by chance.
+FEWEST_AT_LIMIT = 3
 SCALE_HINT = "a scale or offset is missing or applied twice: check action=… and the calling code"
 
 
@@ -33,12 +37,16 @@ def not_finite(evidence: Evidence) -> Iterator[Finding]:
         own, other = evidence.expected[port], evidence.got[port]
         if own.shape == other.shape and np.isfinite(own).all() and not np.isfinite(other).all():
             step, *place = np.argwhere(~np.isfinite(other))[0]
+            half = holds_half(evidence.bundle.files.get(POLICY))
             yield cause(
                 f"the artifact gives {other[(step, *place)]} at step {step} where the original "
-                f"gives {own[(step, *place)]:.9g}: an overflow (float16 ends at 65504) or a "
-                "division by zero",
+                f"gives {own[(step, *place)]:.9g}: an overflow"
+                f"{' (float16 ends at 65504)' if half else ''} or a division by zero",
                 where=port,
-                hint="export in float32",
+                hint="export in float32"
+                if half
+                else "an operator is computed in another way: "
+                "the note on where the difference begins names it",
             )
 
 
@@ -136,7 +144,7 @@ def clipped(evidence: Evidence) -> Iterator[Finding]:
     for port, own, other in _wrong(evidence):
         if own.dtype.kind != "f" or own.ndim < 3:
             continue
-        if evidence.agrees(port, _limited(other, own)):
+        if _saturates(own) and evidence.agrees(port, _limited(other, own)):
             yield cause(
                 "the clip is missing: inside "
                 f"[{own.min():.4g}, {own.max():.4g}] both agree, outside it only the original "
@@ -144,13 +152,21 @@ def clipped(evidence: Evidence) -> Iterator[Finding]:
                 where=port,
                 hint="add it to the export: action=rw.Clip(low=…, high=…)",
             )
-        elif evidence.explained(port, other, _limited(own, other)):
+        elif _saturates(other) and evidence.explained(port, other, _limited(own, other)):
             yield cause(
                 f"the artifact clips to [{other.min():.4g}, {other.max():.4g}], "
                 "and the original does not",
                 where=port,
                 hint="export without rw.Clip, or with the limits of the original",
             )
+
+
+def _saturates(values: Array) -> bool:
+    """Whether several values stand at the same limit: a single largest one is no clip."""
+    flat = values.reshape(-1, values.shape[-1])
+    at_limit = (flat == flat.max(axis=0)).sum(axis=0), (flat == flat.min(axis=0)).sum(axis=0)
+    moves = np.ptp(flat, axis=0) > 0
+    return bool(((np.maximum(*at_limit) >= FEWEST_AT_LIMIT) & moves).any())
 
 
 def _limited(values: Array, like: Array) -> Array:
@@ -177,7 +193,8 @@ def relabelled(evidence: Evidence) -> Iterator[Finding]:
         if own.dtype.kind not in "iu":
             continue
         seen = sorted(set(zip(own.ravel().tolist(), other.ravel().tolist(), strict=True)))
-        if len(seen) > 1 and len({a for a, _ in seen}) == len({b for _, b in seen}) == len(seen):
+        ours, theirs = ({each[side] for each in seen} for side in (0, 1))
+        if len(seen) > 1 and ours == theirs and len(ours) == len(seen):
             listed = ", ".join(f"{a} → {b}" for a, b in seen[:8])
             yield cause(
                 f"the actions are numbered differently in the artifact: {listed}",

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.port import BATCH, Array, Port
 from roadworthy.spec.stepping import Arrays, Steppable
 from roadworthy.verification.causes.evidence import Evidence
@@ -99,7 +98,7 @@ def probe(evidence: Evidence) -> Probed | None:
         return None
     with evidence.open_original(evidence.rows) as live:
         own = _marks(live, evidence, places)
-    other = _marks(from_bundle(evidence.bundle), evidence, places)
+    other = _marks(evidence.new(), evidence, places)
     return Probed(places, own, other) if own.moved.shape == other.moved.shape else None
 
 

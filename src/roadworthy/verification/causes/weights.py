@@ -20,6 +20,18 @@ def absent_weights(weights: Mapping[str, Array], model: bytes) -> list[str]:
     return [name for name, value in weights.items() if _print(value) not in held]
 
 
+def holds_half(model: bytes | None) -> bool:
+    """Whether a file computes anything in float16 or bfloat16."""
+    if model is None:
+        return False
+    onnx: Any = need("onnx", extra="export")
+    graph = onnx.load_from_string(model).graph
+    kinds = {each.data_type for each in graph.initializer}
+    kinds |= {a.i for node in graph.node for a in node.attribute if a.name in ("to", "dtype")}
+    kinds |= {each.type.tensor_type.elem_type for each in (*graph.input, *graph.output)}
+    return bool(kinds & {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
+
+
 def _print(values: Array) -> str:
     # Transposed, or with gates in another order, the values are still the same ones.
     return hashlib.sha256(np.sort(values.astype(np.float64), axis=None).tobytes()).hexdigest()

@@ -1,0 +1,166 @@
+"""atan2, logarithms and exponentials that are right at their corners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from roadworthy.backends.translations.arithmetic import negative
+from roadworthy.backends.translations.writing import like, op
+
+_aten = torch.ops.aten
+
+
+def atan2(self: Any, other: Any) -> Any:
+    """The angle in the first quadrant, then mirrored by the signs, those of zeros among them."""
+    zero, one, minus = (like(each, self) for each in (0.0, 1.0, -1.0))
+    y, x = op.Abs(self), op.Abs(other)
+    # 0 / 0 is an angle of 0 and ∞ / ∞ one of 45°.
+    same = op.Where(op.Equal(y, zero), zero, one)
+    angle = op.Atan(op.Where(op.Equal(y, x), same, op.Div(y, x)))
+    angle = op.Where(negative(other), op.Sub(like(math.pi, self), angle), angle)
+    return op.Mul(angle, op.Where(negative(self), minus, one))
+
+
+def expm1(self: Any) -> Any:
+    """eˣ − 1; near zero from the hyperbolic tangent, where the difference would cancel."""
+    one, two = like(1.0, self), like(2.0, self)
+    half = op.Tanh(op.Div(self, two))
+    near = op.Div(op.Mul(two, half), op.Sub(one, half))
+    far = op.Sub(op.Exp(self), one)
+    return op.Where(op.Less(op.Abs(self), one), near, far)
+
+
+def log1p(self: Any) -> Any:
+    """log(1 + x), put right by how much of x was lost in 1 + x."""
+    return _log1p(self, self.dtype)
+
+
+def _log1p(x: Any, dtype: ir.DataType) -> Any:
+    one, inf = (ir.tensor(each, dtype=dtype) for each in (1.0, math.inf))
+    total = op.Add(x, one)
+    logarithm = op.Log(total)
+    corrected = op.Mul(logarithm, op.Div(x, op.Sub(total, one)))
+    # Where nothing was left of x, log(1 + x) is x; where 1 + x is infinite, there is no quotient.
+    corrected = op.Where(op.Equal(total, inf), logarithm, corrected)
+    return op.Where(op.Equal(total, one), x, corrected)
+
+
+def log_sigmoid(self: Any) -> Any:
+    return op.Sub(like(0.0, self), op.Softplus(op.Neg(self)))
+
+
+def logaddexp(self: Any, other: Any) -> Any:
+    """max + log(1 + e^−|difference|): no exponential overflows."""
+    return op.Add(op.Max(self, other), op.Softplus(op.Neg(_apart(self, other))))
+
+
+def logaddexp2(self: Any, other: Any) -> Any:
+    share = op.Pow(like(2.0, self), op.Neg(_apart(self, other)))
+    logarithm = op.Div(_log1p(share, self.dtype), like(math.log(2.0), self))
+    return op.Add(op.Max(self, other), logarithm)
+
+
+def _apart(self: Any, other: Any) -> Any:
+    """How far two numbers are apart: equal infinities not at all."""
+    return op.Abs(op.Where(op.Equal(self, other), like(0.0, self), op.Sub(self, other)))
+
+
+def logsumexp(self: Any, dim: Sequence[int], keepdim: bool = False) -> Any:
+    """With the largest taken out first: onnxruntime's own underflows below −87."""
+    axes = [int(each) for each in dim]
+    zero, inf = like(0.0, self), like(math.inf, self)
+    most = op.ReduceMax(self, axes, keepdims=1)
+    # An infinite maximum would give ∞ − ∞.
+    most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
+    sums = op.ReduceSum(op.Exp(op.Sub(self, most)), axes, keepdims=1)
+    result = op.Add(op.Log(sums), most)
+    return result if keepdim else op.Squeeze(result, axes)
+
+
+def logcumsumexp(self: Any, dim: int) -> Any:
+    """Each place as the log-sum-exp of those up to it, with a maximum of its own."""
+    zero, inf = like(0.0, self), like(math.inf, self)
+
+    def reduced(terms: Any) -> Any:
+        most = op.ReduceMax(terms, [-1], keepdims=1)
+        # An infinite maximum would give ∞ − ∞.
+        most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
+        sums = op.ReduceSum(op.Exp(op.Sub(terms, most)), [-1], keepdims=1)
+        return op.Squeeze(op.Add(op.Log(sums), most), [-1])
+
+    return _cumulated(self, dim, like(-math.inf, self), reduced)
+
+
+def cumprod(self: Any, dim: int, dtype: int = -1) -> Any:
+    if dtype not in (-1, None):
+        raise NotImplementedError("cumprod with another dtype")
+    return _cumulated(
+        self, dim, like(1, self), lambda terms: op.ReduceProd(terms, [-1], keepdims=0)
+    )
+
+
+def _cumulated(self: Any, dim: int, neutral: Any, reduced: Callable[[Any], Any]) -> Any:
+    """Each place reduced over those up to it; the others are `neutral`."""
+    rank = len(self.shape)
+    if rank == 0:
+        return op.Identity(self)
+    axis = dim % rank
+    swap = list(range(rank))
+    swap[axis], swap[-1] = swap[-1], swap[axis]
+    last = self if axis == rank - 1 else op.Transpose(self, perm=swap)
+    size = op.Squeeze(op.Shape(last, start=rank - 1, end=rank), [0])
+    places = op.Range(_integer(0), size, _integer(1))
+    upto = op.LessOrEqual(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))
+    result = reduced(op.Where(upto, op.Unsqueeze(last, [-2]), neutral))
+    return result if axis == rank - 1 else op.Transpose(result, perm=swap)
+
+
+def cdist(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
+    """The distances of every two rows, from their differences."""
+    apart = op.Sub(op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3]))
+    norms = {1.0: op.ReduceL1, 2.0: op.ReduceL2}
+    if p not in norms:
+        raise NotImplementedError(f"cdist with p={p}")
+    return norms[p](apart, [-1], keepdims=0)
+
+
+def logit(self: Any, eps: float | None = None) -> Any:
+    one = like(1.0, self)
+    if eps is not None:
+        self = op.Clip(self, op.CastLike(eps, self), op.CastLike(1 - eps, self))
+    return op.Log(op.Div(self, op.Sub(one, self)))
+
+
+def xlogy(self: Any, other: Any) -> Any:
+    """x·log(y), and 0 for x = 0 unless y is NaN."""
+    product = op.Mul(self, op.Log(other))
+    zero = like(0.0, self)
+    nothing = op.And(op.Equal(self, zero), op.Not(op.IsNaN(other)))
+    return op.Where(nothing, zero, product)
+
+
+def _integer(number: int) -> ir.TensorProtocol:
+    return ir.tensor(number, dtype=ir.DataType.INT64)
+
+
+TABLE = {
+    _aten.atan2.default: atan2,
+    _aten.expm1.default: expm1,
+    _aten.special_expm1.default: expm1,
+    _aten.log1p.default: log1p,
+    _aten.special_log1p.default: log1p,
+    _aten.log_sigmoid.default: log_sigmoid,
+    _aten.logaddexp.default: logaddexp,
+    _aten.logaddexp2.default: logaddexp2,
+    _aten.logcumsumexp.default: logcumsumexp,
+    _aten.logsumexp.default: logsumexp,
+    _aten.cumprod.default: cumprod,
+    _aten._cdist_forward.default: cdist,
+    _aten.logit.default: logit,
+    _aten.xlogy.Tensor: xlogy,
+}

@@ -1,0 +1,44 @@
+"""Squeezing, sums along an axis: where onnxruntime is stricter than PyTorch about what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from roadworthy.backends.translations.writing import op
+
+_aten = torch.ops.aten
+_NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+
+
+def squeeze_dim(self: Any, dim: int) -> Any:
+    """Without the axis if its size is 1; as it is if not, which ONNX refuses."""
+    return squeeze_dims(self, [dim])
+
+
+def squeeze_dims(self: Any, dim: Sequence[int]) -> Any:
+    rank = len(self.shape)
+    axes = [each % rank for each in dim if rank and self.shape[each % rank] == 1]
+    return op.Squeeze(self, axes) if axes else op.Identity(self)
+
+
+def cumsum(self: Any, dim: int, dtype: int = -1) -> Any:
+    """Sums of narrow floats are made in float32, as PyTorch makes them; ONNX has no others."""
+    if not self.shape:
+        return op.Identity(self)
+    own = self.dtype if self.dtype.is_floating_point() else ir.DataType.INT64
+    wanted = own if dtype in (-1, None) else ir.DataType(dtype)
+    inside = ir.DataType.FLOAT if wanted in _NARROW else wanted
+    terms = self if self.dtype == inside else op.Cast(self, to=inside)
+    summed = op.CumSum(terms, op.Constant(value_int=dim))
+    return summed if inside == wanted else op.Cast(summed, to=wanted)
+
+
+TABLE = {
+    _aten.squeeze.dim: squeeze_dim,
+    _aten.squeeze.dims: squeeze_dims,
+    _aten.cumsum.default: cumsum,
+}

@@ -1,0 +1,1 @@
+"""State that nobody declared: what a call leaves behind for a later call, and reads there."""

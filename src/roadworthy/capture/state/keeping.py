@@ -1,0 +1,58 @@
+"""Everything that a call can reach, put back as it was: globals, closures and classes included."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from roadworthy.capture.snapshot import kept
+from roadworthy.capture.state.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot
+
+# What these hold is put back slot by slot; everything else puts back its own inside.
+_BY_SLOT = (type, types.FunctionType, types.ModuleType, types.CellType)
+
+
+class Keeper:
+    """Remembers how things are when they are first met, and puts them back."""
+
+    def __init__(self) -> None:
+        self._reach = Reach()
+        self._undo: list[Callable[[], None]] = []
+
+    def keep(self, roots: Iterable[Slot], names: frozenset[str] = frozenset()) -> None:
+        """Remembers what can be reached from the roots, as far as it is not remembered already."""
+        self._reach.names |= names
+        for slot in self._reach.walk(roots):
+            self._undo += kept(slot.value)
+            if isinstance(slot.value, torch.nn.Module):
+                # The walk passes by the dicts that hold buffers: their names are the module's.
+                for internal in MODULE_INTERNALS:
+                    self._undo += kept(vars(slot.value)[internal])
+            above = self._reach.slots.get(slot.parent)
+            outer = above is None or isinstance(above.value, _BY_SLOT)
+            if slot.put is not None and outer and not isinstance(slot.value, FUNCTIONS):
+                self._undo.append(_putting(slot))
+
+    def put_back(self) -> None:
+        for restore in reversed(self._undo):
+            restore()
+
+
+def _putting(slot: Slot) -> Callable[[], None]:
+    put, value = slot.put, slot.value
+    assert put is not None
+    return lambda: put(value)
+
+
+@contextmanager
+def all_kept(roots: Iterable[Slot], names: frozenset[str]) -> Iterator[None]:
+    """Whatever happens inside, what can be reached from the roots comes back."""
+    keeper = Keeper()
+    keeper.keep(roots, names)
+    try:
+        yield
+    finally:
+        keeper.put_back()

@@ -1,0 +1,182 @@
+"""State that is handed around as plain values: an optional argument that comes back, two in the
+wrong order."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.lines import return_line
+from roadworthy.source import Source
+
+_NEXT = re.compile(r"^(?:new|next|out)_|_(?:new|next|out|n|t|1)$|[0-9']+$")
+
+
+def unfed_arguments(source: Source) -> list[str]:
+    """The optional arguments of `forward` that neither the example nor the memory gives."""
+    given = {*source.example, *source.memory}
+    parameters = inspect.signature(source.module.forward).parameters.values()
+    return [
+        each.name
+        for each in parameters
+        if each.name not in given and each.default is None and each.kind is not each.VAR_KEYWORD
+    ]
+
+
+def refuse_returned_twin(source: Source, result: Any) -> None:
+    """A question where an optional argument is not fed, and something else than outputs returns.
+
+    `forward(obs, hidden=None) → (action, hidden)` keeps its state through its caller.
+    """
+    unfed = [name for name in unfed_arguments(source) if name not in source.ignore]
+    parts = list(result) if isinstance(result, (tuple, list)) else []
+    if isinstance(result, Mapping):
+        twins = [name for name in unfed if name in result]
+        parts = [None, *(result[name] for name in twins)]
+        unfed = twins
+    beyond = parts[-len(unfed) :] if unfed and len(parts) > len(unfed) else []
+    zeros = [_zeros(each) for each in beyond]
+    if not beyond or not all(zeros) or not _is_likely(source, unfed):
+        return
+    declared = ", ".join(f"{n!r}: {z}" for n, z in zip(unfed, zeros, strict=True))
+    raise UsageError(
+        f"forward takes {' and '.join(unfed)}, which is not fed, and returns "
+        f"{'them' if len(unfed) > 1 else 'it'} too: is this what persists between steps?",
+        code="RW107",
+        where=return_line(type(source.module).forward) or type(source.module).__name__,
+        hint=f"memory={{{declared}}}; if it does not matter: ignore={unfed!r}",
+    )
+
+
+def _is_likely(source: Source, unfed: Sequence[str]) -> bool:
+    """Whether the module has cells with a state, or returns what is called like the argument."""
+    if any(_is_recurrent(each) for each in source.module.modules()):
+        return True
+    names = [_plain(each) for each in returned_names(source.module)]
+    return any(_plain(each) in names for each in unfed)
+
+
+def _is_recurrent(module: torch.nn.Module) -> bool:
+    return isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase))
+
+
+def _zeros(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        dtype = "" if value.dtype is torch.float32 else f", dtype={value.dtype}"
+        return f"torch.zeros{tuple(value.shape)}".replace(",)", ")").replace(")", f"{dtype})")
+    if isinstance(value, (tuple, list)) and value:
+        inside = [_zeros(each) for each in value]
+        return f"({', '.join(inside)})" if all(inside) else ""
+    return ""
+
+
+def refuse_plain_state(
+    source: Source, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor]
+) -> None:
+    """A question where a recurrent module returns a tensor shaped like another input."""
+    if source.memory or not any(_is_recurrent(each) for each in source.module.modules()):
+        return
+    (_, *others), (_, *fed) = outputs.items(), inputs.items()
+    findings = []
+    for (name, tensor), (port, value) in itertools.product(others, fed):
+        alike = value.shape == tensor.shape and value.dtype == tensor.dtype and value.ndim > 1
+        if alike and port not in source.ignore:
+            example = ", ".join(f"{n!r}: …" for n in source.example if n != port)
+            findings.append(
+                Finding(
+                    code="RW107",
+                    where=f"{type(source.module).__name__}: {port} → {name}",
+                    what=f"a recurrent module takes {port!r} and returns {name!r} of the same "
+                    "shape: is this what persists between steps?",
+                    hint=f"memory={{{port!r}: {_zeros(value[:1])}}} beside example={{{example}}}; "
+                    f"if it does not matter: ignore=[{port!r}]",
+                )
+            )
+    if findings:
+        raise ExportError(findings=findings[:1])
+
+
+def refuse_swapped_memory(source: Source, arguments: Sequence[str]) -> None:
+    """An error where the returned names stand in another order than the declared ones."""
+    for declared, found in _orders(source.module, arguments):
+        returned = [_plain(each) for each in found]
+        wanted = [_plain(each) for each in declared]
+        if returned != wanted and sorted(returned) == sorted(wanted) and len(set(wanted)) > 1:
+            order = ", ".join(f"{each!r}: …" for each in _sorted(declared, found))
+            raise UsageError(
+                f"forward returns {', '.join(found)}; the memory is declared as "
+                f"{', '.join(declared)}: each would be fed back as the other",
+                code="RW107",
+                where=return_line(type(source.module).forward) or "memory",
+                hint=f"return … {', '.join(declared)}, or declare them in the order in which they "
+                f"return: memory={{{order}}}",
+            )
+
+
+def _sorted(declared: Sequence[str], found: Sequence[str]) -> list[str]:
+    by_name = {_plain(each): each for each in declared}
+    return [by_name[_plain(each)] for each in found]
+
+
+def _orders(
+    module: torch.nn.Module, arguments: Sequence[str]
+) -> list[tuple[Sequence[str], Sequence[str]]]:
+    """Pairs of names that should stand in the same order: declared and returned."""
+    tree = _tree(module)
+    if tree is None:
+        return []
+    pairs: list[tuple[Sequence[str], Sequence[str]]] = []
+    unpacked = {
+        node.value.id: _names(node.targets[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
+    }
+    for returned in _returned(tree):
+        last = returned.elts[-1]
+        if isinstance(last, ast.Tuple):
+            packed = _names(last)
+            pairs.append((arguments, packed) if len(arguments) > 1 else ((), ()))
+            if len(arguments) == 1 and len(unpacked.get(arguments[0], [])) == len(packed):
+                pairs.append((unpacked[arguments[0]], packed))
+        elif len(arguments) > 1:
+            names = [each.id if isinstance(each, ast.Name) else "" for each in returned.elts]
+            pairs.append((arguments, names[-len(arguments) :]))
+    return pairs
+
+
+def returned_names(module: torch.nn.Module) -> list[str]:
+    """The local names that the returns of `forward` name."""
+    tree = _tree(module)
+    if tree is None:
+        return []
+    return [name for returned in _returned(tree) for name in _names(returned)]
+
+
+def _tree(module: torch.nn.Module) -> ast.AST | None:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(type(module).forward)))
+    except (OSError, TypeError, SyntaxError):  # typed in, or built in
+        return None
+
+
+def _returned(tree: ast.AST) -> list[ast.Tuple]:
+    found = [each.value for each in ast.walk(tree) if isinstance(each, ast.Return)]
+    return [each for each in found if isinstance(each, ast.Tuple) and each.elts]
+
+
+def _names(node: ast.AST) -> list[str]:
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    return [each.id if isinstance(each, ast.Name) else "" for each in parts]
+
+
+def _plain(name: str) -> str:
+    """The name without what says that it is the next one: `new_h`, `h_n`, `h1`."""
+    return _NEXT.sub("", name)

@@ -1,0 +1,188 @@
+"""The budget: how far PyTorch's own rounding is from the exact policy, element by element.
+
+An artifact computes the same numbers in another order. It is judged by its distance from what the
+policy is in float64, in units of what PyTorch's float32 and its one-ulp twins do there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roadworthy.originals.original import Yardstick
+from roadworthy.spec.port import Array
+from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.tolerance import HIDDEN, ROUNDINGS, ulp
+from roadworthy.verification.states import Layout, OneStep, States
+from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
+
+# The part of the states whose distance is left out of the mean: flips, and values far beyond those
+# that policies live on, say nothing about the others.
+TRIMMED = 0.3
+# What float64 may be off, as a share of the usual size: nothing that moves takes account of it, and
+# where a constant was cut to float32 it is ten thousand times as much.
+NO_ACCOUNT = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Budget:
+    """What came out at some states, and how far rounding goes there: name → (states, …).
+
+    `truth` is the exact value in float64 (choices as they are), `rounding` how far PyTorch is
+    from it, `seen` what PyTorch gave: for the states themselves, and for each twin of them.
+    """
+
+    truth: Arrays
+    rounding: Arrays
+    seen: tuple[Arrays, ...]
+    exact: bool
+
+    @property
+    def allowed(self) -> Arrays:
+        """How far from the truth an artifact may be."""
+        return {name: ROUNDINGS * value for name, value in self.rounding.items()}
+
+    def spread(self, places: Array, original: Arrays) -> Budget:
+        """The budget at all states, where it was measured at those `places` only.
+
+        At the others the original is the truth, and its rounding the largest that was measured.
+        """
+        truth = {name: np.array(value) for name, value in original.items()}
+        rounding = {}
+        for name, value in original.items():
+            if name not in self.truth:
+                continue
+            if self.truth[name].dtype.kind == "f":
+                truth[name] = value.astype(np.float64)
+            measured = self.rounding[name]
+            rounding[name] = np.broadcast_to(measured.max(axis=0), value.shape).copy()
+            rounding[name][places] = measured
+            truth[name][places] = self.truth[name]
+        seen = []
+        for each in self.seen:
+            whole = {name: np.array(original[name]) for name in each if name in original}
+            for name, value in whole.items():
+                value[places] = each[name]
+            seen.append(whole)
+        return Budget(truth, rounding, tuple(seen), self.exact)
+
+
+def twins_of(
+    layout: Layout, states: States, rng: np.random.Generator, *, ulps: int, count: int = TWINS
+) -> list[States]:
+    """The states with all floats moved by one unit to `ulps` units, so many times."""
+    # Where rows are states, limits of a port hold for what follows the first axis all the same.
+    return [
+        States(
+            moved_inputs(layout.signature, states.inputs, rng, ulps=ulps),
+            moved_memory(states.memory, rng, ulps=ulps),
+        )
+        for _ in range(count)
+    ]
+
+
+def flipped(
+    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
+) -> list[Arrays]:
+    """What twins give that are as far away as an artifact may be: over a step, something else."""
+    # Of two that are equal, each twin takes one by chance: some more see both.
+    count = 3 * TWINS if yardstick.turning else TWINS
+    twins = twins_of(layout, states, rng, ulps=int(ROUNDINGS), count=count)
+    return [layout.run(turned(yardstick, rng), each) for each in twins]
+
+
+def turned(yardstick: Yardstick, rng: np.random.Generator) -> OneStep:
+    """A step in which equal values come in any order, another one at each call."""
+
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        seed = int(rng.integers(1 << 31))
+        return yardstick.turned(inputs, memory, ulps=int(ROUNDINGS), seed=seed)
+
+    return function
+
+
+def measure(
+    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
+) -> Budget:
+    """The budget at each of the states."""
+    rounded = layout.run(yardstick.rounded, states)
+    exact = _exact(yardstick, layout, states)
+    twins = [layout.run(yardstick.rounded, each) for each in twins_of(layout, states, rng, ulps=1)]
+    truth = rounded if exact is None else exact
+    whole = [
+        name
+        for name, value in rounded.items()
+        if value.dtype.kind != "f" and name not in yardstick.quantities
+    ]
+    choices = () if exact is None else ({name: exact[name] for name in whole},)
+    return Budget(
+        truth={
+            name: value if name in whole else truth[name].astype(np.float64)
+            for name, value in rounded.items()
+        },
+        rounding={
+            name: np.zeros(value.shape)
+            if name in whole
+            else _rounding(value, truth[name], [each[name] for each in twins])
+            for name, value in rounded.items()
+        },
+        seen=(rounded, *twins, *choices),
+        exact=exact is not None,
+    )
+
+
+def _exact(yardstick: Yardstick, layout: Layout, states: States) -> Arrays | None:
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        result = yardstick.exact(inputs, memory)
+        if result is None:
+            raise _NoFloat64
+        return result
+
+    try:
+        return layout.run(function, states)
+    except _NoFloat64:
+        return None
+
+
+class _NoFloat64(Exception):
+    """The graph cannot be run in float64."""
+
+
+def _rounding(rounded: Array, truth: Array, twins: Sequence[Array]) -> Array:
+    """The largest distance of the call and its twins, at least the usual one, and a unit."""
+    own = _typical(np.max([_apart(each, truth) for each in (rounded, *twins)], axis=0))
+    among = _typical(np.max([_apart(each, rounded) for each in twins], axis=0))
+    if len(truth) >= TWINS:
+        finite = np.where(np.isfinite(truth), truth, 0.0).astype(np.float64)
+        with np.errstate(over="ignore"):  # an exponential in float64 goes further than its square
+            moves = finite.std(axis=0)
+        own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * moves, among))
+    unit: Array | float = ulp(truth, rounded.dtype) if rounded.dtype.kind == "f" else 0.0
+    if rounded.dtype == np.float64:
+        unit = np.maximum(unit, NO_ACCOUNT * _usual_size(truth))
+    return np.asarray(np.maximum(own, among) + unit)
+
+
+def _usual_size(values: Array) -> Array:
+    """The middle one of the sizes of each element over the states; 0 where none is finite."""
+    sizes = np.sort(np.where(np.isfinite(values), np.abs(values), np.inf), axis=0)
+    middle = np.isfinite(sizes).sum(axis=0, keepdims=True) // 2
+    found = np.take_along_axis(sizes, middle, axis=0)[0]
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _apart(one: Array, other: Array) -> Array:
+    """Distances; 0 where either is not finite, since that is no matter of rounding."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    return np.where(np.isfinite(gap), gap, 0.0)
+
+
+def _typical(distances: Array) -> Array:
+    """Each state's own distance, and at least the mean of the element over the calmer states."""
+    count = len(distances)
+    kept = count - max(1, round(TRIMMED * count)) if count >= TWINS else count
+    usual = np.partition(distances, kept - 1, axis=0)[:kept].mean(axis=0)
+    return np.asarray(np.maximum(distances, usual))

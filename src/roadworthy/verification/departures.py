@@ -1,0 +1,130 @@
+"""Departures: how far the original's twins are from it, in runs side by side with its own.
+
+A twin gets every input and every memory moved by units in the last place, step after step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadworthy.originals.original import Yardstick
+from roadworthy.spec.port import Array
+from roadworthy.spec.stepping import Arrays, Script
+from roadworthy.spec.tolerance import ROUNDINGS
+from roadworthy.verification.budget import turned
+from roadworthy.verification.states import Layout, OneStep, States, memory_key
+from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
+
+# Steps for which what has departed counts as departed: chaos comes back by chance, a comparison
+# that turned one step early does not.
+KEPT = 8
+# Twins of a policy whose rows cannot be put side by side: each is a run of its own.
+FEW_TWINS = 2
+
+
+def departures(
+    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
+) -> tuple[States, Arrays]:
+    """The states of an own run of the graph, and how far from it an artifact's run may be.
+
+    That is as far as twins of as many units depart, or as many times what twins of one unit do.
+    """
+    near, far = _Runs(layout, 1 + _twins(layout)), _Runs(layout, _twins(layout))
+    fresh = {each.name: each.fresh(script.rows) for each in layout.signature.memory}
+    initial = layout.joined([fresh], of_memory=True)
+    memory = {name: np.stack([value] * (near.count + far.count)) for name, value in initial.items()}
+    inputs: list[Arrays] = []
+    memories: list[Arrays] = []
+    departed: list[Arrays] = []
+    own: list[Arrays] = []
+    for step in range(script.steps):
+        now = layout.joined([script.now(step)])
+        begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
+        memory = {
+            name: np.where(_like(begins, initial[name]), initial[name], value)
+            for name, value in memory.items()
+        }
+        inputs.append(now)
+        memories.append({name: value[0] for name, value in memory.items()})
+        split = near.count
+        one = near.step(yardstick.rounded, now, _part(memory, 0, split), rng, ulps=1)
+        function = turned(yardstick, rng) if yardstick.turning else yardstick.rounded
+        ulps = int(ROUNDINGS)
+        other = far.step(function, now, _part(memory, split, None), rng, ulps=ulps)
+        memory = {
+            name: np.concatenate([one[memory_key(name)], other[memory_key(name)]])
+            for name in initial
+        }
+        own = [
+            {name: np.where(_like(begins, value), 0.0, value) for name, value in each.items()}
+            for each in own[-KEPT:]
+        ]
+        own.append({})
+        for name, value in one.items():
+            close = ROUNDINGS * apart(value[1:], value[:1]).max(axis=0)
+            own[-1][name] = np.maximum(close, apart(other[name], value[:1]).max(axis=0))
+        departed.append({name: np.max([each[name] for each in own], axis=0) for name in one})
+    return States(_behind(inputs), _behind(memories)), _behind(departed)
+
+
+class _Runs:
+    """Some runs side by side: every array has the runs first, and the states second."""
+
+    def __init__(self, layout: Layout, count: int) -> None:
+        self.count = count
+        self._layout = layout
+
+    def step(
+        self,
+        function: OneStep,
+        now: Arrays,
+        memory: Arrays,
+        rng: np.random.Generator,
+        *,
+        ulps: int,
+    ) -> Arrays:
+        """One step of all runs, each moved; of those that are moved by one unit all but the first,
+        which is the original's own."""
+        signature = self._layout.signature
+        inputs = {name: np.stack([value] * self.count) for name, value in now.items()}
+        moved = (
+            moved_inputs(signature, inputs, rng, ulps=ulps),
+            moved_memory(memory, rng, ulps=ulps),
+        )
+        if ulps == 1:
+            for values, twins in zip((inputs, memory), moved, strict=True):
+                for name, value in values.items():
+                    if value.dtype.kind == "f":
+                        twins[name][0] = value[0]
+        flat = ({name: value.reshape(-1, *value.shape[2:]) for name, value in side.items()}
+                for side in moved)  # fmt: skip
+        results = self._layout.run(function, States(*flat))
+        return {
+            name: value.reshape(self.count, -1, *value.shape[1:]) for name, value in results.items()
+        }
+
+
+def apart(one: Array, other: Array) -> Array:
+    """Distances; infinite where one is finite and the other is not."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(one - other)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
+
+
+def _twins(layout: Layout) -> int:
+    return TWINS if layout.rows_are_states else FEW_TWINS
+
+
+def _part(memory: Arrays, first: int, last: int | None) -> Arrays:
+    return {name: value[first:last] for name, value in memory.items()}
+
+
+def _behind(steps: list[Arrays]) -> Arrays:
+    """The states of all steps, one step behind the other."""
+    return {name: np.concatenate([each[name] for each in steps]) for name in steps[0]}
+
+
+def _like(begins: Array, value: Array) -> Array:
+    return begins.reshape(-1, *(1,) * (value.ndim - 1))

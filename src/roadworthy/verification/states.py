@@ -1,0 +1,207 @@
+"""Visited states side by side: what enters a step, and what comes out, with states first.
+
+Where every port has a row for each row of the batch, a row is a state, and all rows of all steps go
+through a graph at once. Where not, a step is a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Arrays, Script, Steppable, reset_rows
+
+Index = tuple[int, ...]
+# From a port, the place of a state and that of an element in it: the step, and the index.
+Locate = Callable[[str, int, Index], tuple[int, Index]]
+OneStep = Callable[[Mapping[str, Array], Mapping[str, Array]], Arrays]
+# States that are measured at most: by number, and by bytes where they are images.
+MOST_STATES = 4096
+MOST_BYTES = 1 << 21
+# Rows that go through a graph at once: activations of a large network must not fill a machine.
+MOST_ROWS = 1024
+
+
+def memory_key(name: str) -> str:
+    """The name of a memory among outputs."""
+    return f"memory {name}"
+
+
+def with_memory(outputs: Arrays, memory: Mapping[str, Array]) -> Arrays:
+    """All that came out of a step: outputs by port, the next memory behind them."""
+    return outputs | {memory_key(name): value for name, value in memory.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class States:
+    """What enters some steps: every array has the states on its first axis."""
+
+    inputs: Arrays
+    memory: Arrays
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def picked(self, places: Array) -> States:
+        """Some of the states, in that order."""
+        return States(
+            {name: value[places] for name, value in self.inputs.items()},
+            {name: value[places] for name, value in self.memory.items()},
+        )
+
+    def few(self) -> Array:
+        """The places of as many states as can be measured, evenly spread."""
+        values = (*self.inputs.values(), *self.memory.values())
+        row_bytes = max(1, sum(value.nbytes for value in values) // max(1, len(self)))
+        most = min(MOST_STATES, max(16, MOST_BYTES // row_bytes))
+        count = min(len(self), most)
+        return np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
+
+
+class Layout:
+    """Where the states are in each array of a signature."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        shapes = {port.name: port.shape for port in (*signature.inputs, *signature.outputs)}
+        memory = {memory_key(each.name): each.shape for each in signature.memory}
+        self._axes = {
+            name: shape.index(BATCH) if BATCH in shape else None
+            for name, shape in (shapes | memory).items()
+        }
+        self.rows_are_states = None not in self._axes.values()
+
+    def axis(self, key: str) -> int:
+        """The axis on which the states of a value are; logits have them first."""
+        return self._axes.get(key) or 0
+
+    def rows_axis(self, key: str) -> int | None:
+        """The axis of the batch, whether or not its rows are states."""
+        return self._axes.get(key)
+
+    def joined(self, steps: Sequence[Mapping[str, Array]], *, of_memory: bool = False) -> Arrays:
+        """The values of some steps as states: name → (states, …)."""
+        if not self.rows_are_states:
+            return {name: np.stack([each[name] for each in steps]) for name in steps[0]}
+        return {
+            name: np.concatenate([self._first(name, each[name], of_memory) for each in steps])
+            for name in steps[0]
+        }
+
+    def states(
+        self, inputs: Sequence[Mapping[str, Array]], memory: Sequence[Mapping[str, Array]]
+    ) -> States:
+        return States(self.joined(inputs), self.joined(memory, of_memory=True))
+
+    def natural(self, name: str, values: Array, *, of_memory: bool = False) -> Array:
+        """The values of many states as a port has them: the batch where it belongs."""
+        axis = self.axis(memory_key(name) if of_memory else name)
+        return np.ascontiguousarray(np.moveaxis(values, 0, axis))
+
+    def alone(self, states: States, place: int) -> States:
+        """One state as a step has it: a batch of one row, or the whole step."""
+        if not self.rows_are_states:
+            return states.picked(np.asarray(place))
+        one = states.picked(np.array([place]))
+        inputs = {name: self.natural(name, value) for name, value in one.inputs.items()}
+        memory = {
+            name: self.natural(name, value, of_memory=True) for name, value in one.memory.items()
+        }
+        return States(inputs, memory)
+
+    def run(self, function: OneStep, states: States) -> Arrays:
+        """What a pure step gives in each state: name → (states, …)."""
+        if not self.rows_are_states:
+            each = [states.picked(np.asarray(place)) for place in range(len(states))]
+            return self.joined([function(state.inputs, state.memory) for state in each])
+        found = []
+        for first in range(0, len(states), MOST_ROWS):
+            part = states.picked(np.arange(first, min(first + MOST_ROWS, len(states))))
+            inputs = {name: self.natural(name, value) for name, value in part.inputs.items()}
+            memory = {
+                name: self.natural(name, value, of_memory=True)
+                for name, value in part.memory.items()
+            }
+            found.append(function(inputs, memory))
+        return self.joined(found)
+
+    def rows_picked(
+        self, values: Mapping[str, Array], rows: list[int], *, of_memory: bool = False
+    ) -> Arrays:
+        """The values of some rows of a batch, in that order; what has no rows stays."""
+        found = dict(values)
+        for name, value in values.items():
+            axis = self.rows_axis(memory_key(name) if of_memory else name)
+            if axis is not None:
+                found[name] = np.take(value, rows, axis=axis)
+        return found
+
+    def rows_joined(self, parts: Sequence[Arrays]) -> Arrays:
+        """The rows of several batches as one batch; what has no rows is left out."""
+        axes = {name: self.rows_axis(name) for name in parts[0]}
+        return {
+            name: np.concatenate([part[name] for part in parts], axis=axis)
+            for name, axis in axes.items()
+            if axis is not None
+        }
+
+    def side_by_side(self, scripts: Sequence[Script]) -> Script:
+        """Scripts of as many steps as one: the rows of each, beside those of the others."""
+        inputs = {
+            name: np.concatenate([each.inputs[name] for each in scripts], axis=1 + self.axis(name))
+            for name in scripts[0].inputs
+        }
+        return Script(inputs=inputs, resets=np.concatenate([s.resets for s in scripts], axis=1))
+
+    def locator(self, scripts: Sequence[Script]) -> Locate:
+        """Says where a state of some scripts, one behind the other, was visited."""
+
+        def locate(key: str, state: int, inside: Index) -> tuple[int, Index]:
+            for script in scripts:
+                count = script.steps * (script.rows if self.rows_are_states else 1)
+                if state < count:
+                    step, row = divmod(state, script.rows) if self.rows_are_states else (state, 0)
+                    return step, self._index(key, row, inside)
+                state -= count
+            raise IndexError(state)
+
+        return locate
+
+    def _index(self, key: str, row: int, inside: Index) -> Index:
+        """Where an element of a state is in the array of its port."""
+        if not self.rows_are_states:
+            return inside
+        axis = self.axis(key)
+        return (*inside[:axis], row, *inside[axis:])
+
+    def _first(self, name: str, values: Array, of_memory: bool) -> Array:
+        return np.moveaxis(values, self.axis(memory_key(name) if of_memory else name), 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visit:
+    """A script as the original went through it: what entered each step, and what came out."""
+
+    script: Script
+    memory: list[Arrays]
+    results: list[Arrays]
+
+    @property
+    def inputs(self) -> Iterable[Arrays]:
+        return (self.script.now(step) for step in range(self.script.steps))
+
+
+def visit(original: Steppable, script: Script, seen: Callable[[], None] = lambda: None) -> Visit:
+    """The original's own way through a script; `seen` is called after each step."""
+    before, results = [], []
+    for step in range(script.steps):
+        reset_rows(original, script.resets[step])
+        before.append(original.memory)
+        outputs = original.step(script.now(step))
+        seen()
+        results.append(with_memory(outputs, original.memory))
+    return Visit(script, before, results)

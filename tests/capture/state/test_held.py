@@ -1,0 +1,68 @@
+"""Statistics and scales that are held and not applied are a warning, kept in the certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import roadworthy as rw
+from roadworthy.capture.capture import capture
+from roadworthy.originals.module import original_of
+from tests.capture.state import held
+
+OBS = {"obs": torch.zeros(1, 4)}
+
+
+def warnings(module: nn.Module, **description: Any) -> list[tuple[str, str]]:
+    source = rw.Source(module, example=OBS, **description)
+    signature = capture(source).signature
+    return [(each.code, each.where) for each in original_of(source).advisories(signature)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (held.InADict, [("RW162", "InADict.stats.mean")]),
+        (held.InLists, [("RW162", "InLists.obs_mean")]),
+        (held.LocAndScale, [("RW162", "LocAndScale.loc")]),
+        (held.Stacked, [("RW162", "Stacked.obs_stats")]),
+        (held.UnusedBatchNorm,
+         [("RW160", "UnusedBatchNorm.norm"), ("RW162", "UnusedBatchNorm.norm")]),
+        (held.ActionScale,
+         [("RW109", "ActionScale.action_scale"), ("RW109", "ActionScale.action_bias")]),
+        (held.AppliesDict, []),
+        (held.AppliesBatchNorm, [("RW160", "AppliesBatchNorm.norm")]),
+        (held.AppliesScale, []),
+        (held.Normalises, []),
+    ],
+)  # fmt: skip
+def test_what_is_held_and_not_applied_is_a_warning(
+    kind: type[nn.Module], found: list[tuple[str, str]]
+) -> None:
+    assert warnings(kind()) == found
+
+
+def test_a_normaliser_that_is_applied_twice_is_a_warning() -> None:
+    twice = rw.EpsOutsideRoot(mean=held.MEAN, std=held.VAR, eps=0.0)
+    assert warnings(held.Normalises(), normalizer=twice) == [
+        ("RW109", "Normalises.loc"), ("RW109", "Normalises.scale"),
+    ]  # fmt: skip
+    once = rw.EpsOutsideRoot(mean=[1.0, 2.0, 3.0, 4.0], std=held.MEAN[::-1], eps=10.0)
+    assert warnings(held.Normalises(), normalizer=once) == []
+
+
+def test_the_hints_keep_the_warning_away() -> None:
+    assert warnings(held.LocAndScale(), ignore=["loc"]) == []
+    assert warnings(held.ActionScale(), action=(rw.Tanh(), rw.ScaleOffset(scale=2.0))) == []
+
+
+@pytest.mark.parametrize("target", ["onnx", "torch_export"])
+def test_the_certificate_keeps_the_warning(target: str, tmp_path: Path) -> None:
+    bundle = rw.export(held.Stacked(), tmp_path / "b", example=OBS, targets=[target])
+    certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
+    assert certificate.passed
+    assert [(each.code, each.severity) for each in certificate.findings] == [("RW162", "warning")]

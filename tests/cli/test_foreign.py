@@ -1,0 +1,104 @@
+"""Files of others, paths that are not there, and how soon a mistake in a call is answered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import hostile
+from tests.cli.conftest import roadworthy
+
+
+def test_foreign_file_is_shown_with_what_it_leaves_open(tmp_path: Path) -> None:
+    (tmp_path / "foreign.onnx").write_bytes(hostile.smooth(signature=None))
+    done = roadworthy("inspect", "foreign.onnx", cwd=tmp_path)
+    assert done.code == 0, done.err
+    shown = " ".join(done.out.split())
+    for text in (
+        "Roadworthy did not write this file",
+        "input obs float32 (batch, 3)", "input last_in float32 (batch, 3)",
+        "output actions float32 (batch, 3)", "operators Mul×2", "Identity×1", "opsets ONNX 20",
+        "producer somebody", "Unknown what memory which outputs must be fed back as inputs",
+        "proof whether it behaves like the policy", "→ rw.export(module, folder, …) writes a file",
+    ):  # fmt: skip
+        assert text in shown
+
+
+def test_foreign_file_as_json(tmp_path: Path) -> None:
+    whole = hostile.smooth(signature=None)
+    (tmp_path / "foreign.onnx").write_bytes(whole)
+    shown = roadworthy("inspect", "foreign.onnx", "--json", cwd=tmp_path).json()
+    assert shown["signature"] is None
+    assert shown["ports"][0] == {
+        "side": "input", "name": "obs", "dtype": "float32", "shape": ["batch", 3],
+    }  # fmt: skip
+    assert shown["operators"] == {"Mul": 2, "Identity": 1, "Add": 1}
+    assert shown["external_data"] is None
+    assert set(shown["unknown"]) == {"memory", "meaning", "action", "period", "proof"}
+    assert shown["files"]["foreign.onnx"]["bytes"] == len(whole)
+
+
+@pytest.mark.parametrize("data", [b"", b"print('hello')", b"\x00" * 40])
+def test_file_that_is_no_model_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "script.onnx").write_bytes(data)
+    for more in ((), ("--graph",), ("--operators",), ("--json",)):
+        done = roadworthy("inspect", "script.onnx", *more, cwd=tmp_path)
+        assert done.code == 2
+        assert "script.onnx is no ONNX file, or a damaged one" in done.err + done.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("inspect", "/nothing"), ("verify", "/nothing"), ("run", "/nothing", "--env", "CartPole-v1"),
+     ("inspect", "/nothing", "--values"), ("export", "/nothing.py:actor", "-o", "x")],
+)  # fmt: skip
+def test_missing_path_is_said_without_listing_its_folder(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = roadworthy(*words, cwd=tmp_path)
+    assert done.code == 2
+    assert "/nothing" in done.err
+    assert "does not exist" in done.err
+    for name in ("etc", "usr", "bin"):
+        assert f"'{name}'" not in done.err
+
+
+USAGE = [
+    ("export", "p.py:x", "-o", "b", "--input", "obs=abc"),
+    ("export", "p.py:x", "-o", "b", "--memory", "h"),
+    ("export", "p.py:x", "-o", "b", "--set", "h"),
+    ("export", "p.py:x", "-o", "b", "--target", "onx"),
+    ("export", "nobody.py:x", "-o", "b", "--input", "obs=4"),
+    ("export", "p.py:x", "-o", "p.py"),
+    ("doctor", "p.py:x", "--input", "obs=abc"),
+    ("doctor", "nobody.py:x"),
+    ("verify", "nobody"),
+    ("inspect", "nobody"),
+]
+# How much the processor works, not how long it took: the tests are not alone on the machine.
+TIMED = """
+import sys, time
+from roadworthy.cli.app import run
+try:
+    run(sys.argv[1:])
+except SystemExit as leaving:
+    print(leaving.code, time.process_time(), "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("words", USAGE, ids=" ".join)
+def test_mistake_in_a_call_is_answered_before_pytorch_is_imported(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "p.py").write_text("x = 1")
+    path = ":".join(each for each in sys.path if each)
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED, *words], cwd=tmp_path, capture_output=True, text=True,
+        env={"PYTHONPATH": path, "PATH": ""},
+    )  # fmt: skip
+    code, seconds, torch = done.stdout.split()
+    assert (code, torch) == ("2", "False"), done.stderr
+    assert float(seconds) < 0.5
