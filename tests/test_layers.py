@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
     "demo": set(),
-    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo"},
+    "cli": {*EVERYTHING, "cfile", "exporting", "comparing", "verifying", "diagnosing", "demo"},
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.

@@ -9,8 +9,8 @@ import numpy as np
 from roadworthy.cfile.files import Interface
 from roadworthy.cfile.render import literal
 from roadworthy.spec.port import Array, Port
-from roadworthy.spec.tolerance import artifact_tolerance
-from roadworthy.spec.trace import Trace
+from roadworthy.spec.tolerance import gaps
+from roadworthy.spec.trace import Trace, exponents
 
 # Steps are left out beyond this many numbers: the test must fit beside the policy.
 MOST_NUMBERS = 200_000
@@ -34,6 +34,8 @@ def selftest(own: Interface, trace: Trace) -> str:
     ]  # fmt: skip
     for port in ports:
         lines += _data(own, port, columns[port.name][:steps])
+    for port in signature.outputs:
+        lines += _allowed(own, port, trace, steps)
     flags = (
         trace.resets[:steps] if not own.fixed else trace.resets[:steps].all(axis=1, keepdims=True)
     )
@@ -48,11 +50,13 @@ def selftest(own: Interface, trace: Trace) -> str:
         "static policy_state states[ROWS];", "static policy_inputs inputs;",
         "static policy_outputs outputs;", "",
         "static double worst = 0.0;", "static int failed = 0;", "",
-        "static void compare(double got, double wanted, double rtol, double atol)", "{",
+        "/* Within a power of two; at -128 equal, at 127 a choice that rounding may turn. */",
+        "static void compare(double got, double wanted, int exponent)", "{",
         "    const int same = got == wanted || (got != got && wanted != wanted);",
         "    const double gap = same ? 0.0 : fabs(got - wanted);",
-        "    if (!(gap <= atol + rtol * fabs(wanted))) {", "        failed++;", "    }",
-        "    if (gap > worst) {", "        worst = gap;", "    }", "}", "",
+        "    const double allowed = exponent == -128 ? 0.0 : ldexp(1.0, exponent);",
+        "    if (exponent != 127 && !(gap <= allowed)) {", "        failed++;", "    }",
+        "    if (exponent != 127 && gap > worst) {", "        worst = gap;", "    }", "}", "",
         "int main(void)", "{", "    int step, row, i;",
         "    for (row = 0; row < ROWS; row++) {", "        policy_init(&states[row]);", "    }",
         "    for (step = 0; step < STEPS; step++) {",
@@ -66,7 +70,6 @@ def selftest(own: Interface, trace: Trace) -> str:
     lines += ["            policy_step(&states[row], &inputs, &outputs);"]
     for port in signature.outputs:
         name, size = own.names[port.name], columns[port.name].shape[2]
-        tolerance = artifact_tolerance(np.dtype(port.dtype))
         kind = own.place(port.name).kind
         read = "half_value(got[i])" if port.dtype == "float16" else "(double)got[i]"
         want = read.replace("got[i]", f"{name}[step][row][i]")
@@ -74,7 +77,7 @@ def selftest(own: Interface, trace: Trace) -> str:
             "            {",
             f"                const {kind} *const got = (const {kind} *)outputs.{name};",
             f"                for (i = 0; i < {size}; i++) {{",
-            f"                    compare({read}, {want}, {tolerance.rtol!r}, {tolerance.atol!r});",
+            f"                    compare({read}, {want}, allowed_{name}[step][row][i]);",
             "                }", "            }",
         ]  # fmt: skip
     lines += [
@@ -106,6 +109,20 @@ def _rows(port: Port, array: Array, rows: int, own: Interface) -> Array:
     if port.batch_axis is None:
         return np.repeat(array.reshape(len(array), 1, -1), rows, axis=1)
     return np.moveaxis(array, port.batch_axis + 1, 1).reshape(len(array), rows, -1)
+
+
+def _allowed(own: Interface, port: Port, trace: Trace, steps: int) -> Iterator[str]:
+    """How far each recorded output may be off: what was measured, or else what its dtype allows."""
+    wanted = trace.outputs[port.name]
+    within = trace.allowed.get(port.name)
+    if within is None:
+        within = gaps(wanted, wanted, rows_at=1 + (port.batch_axis or 0))[1]
+    stored = _rows(port, exponents(within), trace.rows, own)[:steps]
+    name = own.names[port.name]
+    yield f"static const int8_t allowed_{name}[STEPS][ROWS][{max(stored.shape[2], 1)}] = {{"
+    yield from _lines(stored)
+    yield "};"
+    yield ""
 
 
 def _data(own: Interface, port: Port, array: Array) -> Iterator[str]:
