@@ -1,25 +1,17 @@
 /* Steps a policy through numbers that are the same everywhere, and says what came out, as one hash. */
 #include "policy.h"
 
-#if defined(BARE)
-void say(const char *text);
-#else
-#include <stdio.h>
-static void say(const char *text)
-{
-    fputs(text, stdout);
-}
-#endif
-
 static policy_state state;
 static policy_inputs inputs;
 static policy_outputs outputs;
+static char text[18];
 
-int main(void)
+const char *digest(void);
+
+const char *digest(void)
 {
     uint32_t seed = 1u, step;
     uint64_t hash = 0xcbf29ce484222325u;
-    char text[18];
     unsigned i;
     policy_init(&state);
     for (step = 0; step < STEPS; step++) {
@@ -34,6 +26,23 @@ int main(void)
     }
     text[16] = '\n';
     text[17] = 0;
-    say(text);
+    return text;
+}
+
+#if defined(BARE)
+void say(const char *words);
+
+int main(void)
+{
+    say(digest());
     return 0;
 }
+#elif !defined(__wasm__) /* there the host calls digest() and reads the memory */
+#include <stdio.h>
+
+int main(void)
+{
+    fputs(digest(), stdout);
+    return 0;
+}
+#endif

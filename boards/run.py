@@ -11,6 +11,7 @@ left out; the exit code is 1 where a hash differs or nothing could be run.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -19,61 +20,97 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roadworthy.cfile.files import Interface, interface, written
+from roadworthy.cfile.footprint import BOARDS
 from roadworthy.spec.bundle import POLICY, Bundle
 
 HERE = Path(__file__).parent
 STEPS = 100
 REGISTRY = ("mlp", "lstm_pair", "window_transformer", "cnn", "half_precision", "integer_clock")
-_CORTEX = (
-    "-mthumb", "-mfloat-abi=hard", "-O2", "-DBARE", "-nostartfiles", "--specs=nosys.specs",
-    "--specs=nano.specs", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections",
+_BARE = (
+    "-DBARE", "-nostartfiles", "--specs=nosys.specs", "--specs=nano.specs", "-Wl,--gc-sections",
     "-T", str(HERE / "mps2.ld"), str(HERE / "start.c"),
 )  # fmt: skip
 _SEMIHOSTING = (
     "-display", "none", "-serial", "none", "-monitor", "none",
-    "-semihosting-config", "enable=on,target=native",
+    "-semihosting-config", "enable=on,target=native", "-kernel",
+)  # fmt: skip
+_ZIG = (sys.executable, "-m", "ziglang", "cc")
+_WASM = (
+    *_ZIG, "-target", "wasm32-wasi", "-mexec-model=reactor", "-O3", "-msimd128",
+    "-Wl,--export=digest", "-Wl,-z,stack-size=65536",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
-    """A processor: what compiles for it, what runs it, and the packages that bring both."""
+class Run:
+    """A way to run a policy: what compiles it, what runs that, what to install for both.
+
+    modules  packages of Python that one of them is
+    """
 
     name: str
     compiler: tuple[str, ...]
     runner: tuple[str, ...] = ()
-    packages: str = ""
+    install: str
+    modules: tuple[str, ...] = ()
+
+    @property
+    def there(self) -> bool:
+        return all(map(shutil.which, (self.compiler[0], *self.runner[:1]))) and all(
+            importlib.util.find_spec(module) for module in self.modules
+        )
 
 
-BOARDS = (
-    Board(name="here, gcc -O3 -march=native", compiler=("gcc", "-O3", "-march=native")),
-    Board(name="here, gcc -O0", compiler=("gcc", "-O0")),
-    Board(name="here, clang -O3", compiler=("clang", "-O3"), packages="clang"),
-    Board(
-        name="aarch64",
-        compiler=("aarch64-linux-gnu-gcc", "-O3", "-static"),
-        runner=("qemu-aarch64-static",),
-        packages="gcc-aarch64-linux-gnu qemu-user-static",
+def _board(name: str, runner: tuple[str, ...], packages: str, *flags: str) -> Run:
+    """A class of boards, as `roadworthy inspect --c` measures it, under qemu."""
+    board = next(each for each in BOARDS if each.name == name)
+    return Run(
+        name=name, compiler=(*board.compiler, *flags), runner=runner,
+        install=f"apt install {board.packages} {packages}",
+    )  # fmt: skip
+
+
+RUNS = (
+    Run(
+        name="here, gcc -O3 -march=native",
+        compiler=("gcc", "-O3", "-march=native"),
+        install="apt install gcc",
     ),
-    Board(
-        name="RISC-V 64",
-        compiler=("riscv64-linux-gnu-gcc", "-O3", "-static"),
-        runner=("qemu-riscv64-static",),
-        packages="gcc-riscv64-linux-gnu qemu-user-static",
+    Run(name="here, gcc -O0", compiler=("gcc", "-O0"), install="apt install gcc"),
+    Run(name="here, clang -O3", compiler=("clang", "-O3"), install="apt install clang"),
+    Run(
+        name="here, zig",
+        compiler=(*_ZIG, "-O3"),
+        install="pip install ziglang",
+        modules=("ziglang",),
     ),
-    Board(
-        name="Cortex-M4F",
-        compiler=("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", *_CORTEX),
-        runner=("qemu-system-arm", "-M", "mps2-an386", *_SEMIHOSTING, "-kernel"),
-        packages="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+    _board("aarch64", ("qemu-aarch64-static",), "qemu-user-static", "-O3", "-static"),
+    _board("RISC-V 64", ("qemu-riscv64-static",), "qemu-user-static", "-O3", "-static"),
+    _board(
+        "Cortex-M4F",
+        ("qemu-system-arm", "-M", "mps2-an386", *_SEMIHOSTING),
+        "qemu-system-arm", "-O2", *_BARE,
     ),
-    Board(
-        name="Cortex-M7",
-        compiler=("arm-none-eabi-gcc", "-mcpu=cortex-m7", "-mfpu=fpv5-d16", *_CORTEX),
-        runner=("qemu-system-arm", "-M", "mps2-an500", *_SEMIHOSTING, "-kernel"),
-        packages="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+    _board(
+        "Cortex-M7",
+        ("qemu-system-arm", "-M", "mps2-an500", *_SEMIHOSTING),
+        "qemu-system-arm", "-O2", *_BARE,
     ),
-)
+    Run(
+        name="WebAssembly, node",
+        compiler=_WASM,
+        runner=("node", str(HERE / "wasm.mjs")),
+        install="apt install nodejs; pip install ziglang",
+        modules=("ziglang",),
+    ),
+    Run(
+        name="WebAssembly, wasmtime",
+        compiler=_WASM,
+        runner=(sys.executable, str(HERE / "wasm.py")),
+        install="pip install ziglang wasmtime",
+        modules=("ziglang", "wasmtime"),
+    ),
+)  # fmt: skip
 
 
 def filled(own: Interface) -> str:
@@ -95,9 +132,9 @@ def filled(own: Interface) -> str:
     return "\n        ".join(lines)
 
 
-def digest(board: Board, folder: Path) -> str:
+def digest(board: Run, folder: Path) -> str:
     """What the policy in `folder` says on a board."""
-    made = folder / f"program-{BOARDS.index(board)}"
+    made = folder / f"program-{RUNS.index(board)}"
     files = ("policy.c", "digest.c", "-o", str(made), "-lm")
     words = [*board.compiler, "-std=c99", "-fno-trapping-math", *files]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
@@ -111,10 +148,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bundles", nargs="*", type=Path)
     given = parser.parse_args().bundles
-    there = [b for b in BOARDS if all(shutil.which(w) for w in (b.compiler[0], *b.runner[:1]))]
-    for board in BOARDS:
-        if board not in there:
-            print(f"{board.name}: not run; apt install {board.packages}")
+    there = [each for each in RUNS if each.there]
+    for each in RUNS:
+        if each not in there:
+            print(f"{each.name}: not run; {each.install}")
     with tempfile.TemporaryDirectory() as scratch:
         differing = compared(given or exported(Path(scratch)), there)
     return int(differing > 0 or not there)
@@ -134,7 +171,7 @@ def exported(folder: Path) -> list[Path]:
     return [folder / name for name in (*REGISTRY, "pd_four_ticks")]
 
 
-def compared(bundles: list[Path], there: list[Board]) -> int:
+def compared(bundles: list[Path], there: list[Run]) -> int:
     """How many bundles do not say the same on every board."""
     differing = 0
     for path in bundles:
@@ -151,7 +188,8 @@ def compared(bundles: list[Path], there: list[Board]) -> int:
         first = next(iter(said.values()), "")
         same = len(set(said.values())) == 1
         differing += not same
-        print(f"{path.name}: {first if same else said} on {len(said)} boards", flush=True)
+        count = f"on {len(said)} of {len(RUNS)} machines"
+        print(f"{path.name}: {f'{first} {count}' if same else said}", flush=True)
     return differing
 
 

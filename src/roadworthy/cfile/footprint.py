@@ -99,9 +99,9 @@ def footprint(board: Board, texts: Mapping[str, str]) -> Footprint:
         # rw_dense.constprop.0 is a copy of rw_dense that gcc has made for some of its calls.
         function = place.rpartition(":")[2].partition(".")[0]
         frames[function] = max(frames.get(function, 0), int(taken))
-    text, data, bss = policy
+    code, data, bss = policy
     return Footprint(
-        board=board.name, flash=text + data, ram=data + bss + sum(user[1:]),
+        board=board.name, flash=code + data, ram=data + bss + sum(user[1:]),
         stack=_deepest("policy_step", frames, _calls(texts["policy.c"])),
     )  # fmt: skip
 

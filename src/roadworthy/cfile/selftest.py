@@ -36,12 +36,11 @@ def selftest(own: Interface, trace: Trace) -> str:
         lines += _data(own, port, columns[port.name][:steps])
     for port in signature.outputs:
         lines += _allowed(own, port, trace, steps)
-    flags = (
-        trace.resets[:steps] if not own.fixed else trace.resets[:steps].all(axis=1, keepdims=True)
-    )
+    resets = trace.resets[:steps]
+    flags: Array = np.asarray(resets.all(axis=1, keepdims=True) if own.fixed else resets, np.uint8)
     lines += [
         "static const uint8_t resets[STEPS][ROWS] = {",
-        *_lines(flags.astype(np.uint8)),
+        *_lines(flags),
         "};",
         "",
     ]

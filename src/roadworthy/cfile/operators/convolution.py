@@ -157,7 +157,7 @@ def _pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     covered = Leaf(x.buffer, index)
     last = list(range(-len(kernel), 0))
     y = reduced(walk, covered, last, "sum" if mean else "max", keep=False)
-    return [elementwise("Div", y, scalar(np.prod(kernel), y.dtype)) if mean else y]
+    return [elementwise("Div", y, scalar(int(np.prod(kernel)), y.dtype)) if mean else y]
 
 
 def _global_pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:

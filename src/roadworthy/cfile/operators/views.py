@@ -32,9 +32,9 @@ def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
     return moved(value, move)
 
 
-def taken(walk: Lowering, value: Value, *index: object) -> Value:
+def taken(walk: Lowering, value: Value, *index: Array | slice | int | None) -> Value:
     """`value[index]`."""
-    return view(walk, value, lambda each: each[index])
+    return view(walk, value, lambda each: np.asarray(each[index]))
 
 
 def _reshape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
