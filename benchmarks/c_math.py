@@ -35,6 +35,9 @@ FUNCTIONS = {
     "acos": ("acos(x)", 1.5),
     "sinh": ("sinh(x)", 1.5),
     "cosh": ("cosh(x)", 1.5),
+    "asinh": ("asinh(x)", 1.5),
+    "acosh": ("acosh(x)", 1.5),
+    "atanh": ("atanh(x)", 1.5),
     "atan2_one": ("atan2(x, 0.75)", 1.5),
     "atan2_under": ("atan2(-0.75, x)", 1.5),
 }

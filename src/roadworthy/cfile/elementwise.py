@@ -31,6 +31,7 @@ _FLOAT = {
     "Sigmoid": "rw_sigmoid({0})", "Softplus": "rw_softplus({0})", "Sin": "rw_sin({0})",
     "Cos": "rw_cos({0})", "Tan": "rw_tan({0})", "Atan": "rw_atan({0})", "Asin": "rw_asin({0})",
     "Acos": "rw_acos({0})", "Sinh": "rw_sinh({0})", "Cosh": "rw_cosh({0})",
+    "Asinh": "rw_asinh({0})", "Acosh": "rw_acosh({0})", "Atanh": "rw_atanh({0})",
     "Pow": "rw_pow({0}, {1})", "Mod": "rw_mod({0}, {1})", "Fmod": "@fmod({0}, {1})",
     "Max": "rw_max({0}, {1})", "Min": "rw_min({0}, {1})", "Clip": "rw_clip({0}, {1}, {2})",
     "Relu": "rw_relu({0})", "LeakyRelu": "rw_leaky({0}, {1})", "Elu": "rw_elu({0}, {1})",

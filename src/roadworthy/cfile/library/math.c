@@ -406,6 +406,31 @@ static inline float rw_cosh(float x)
     return x != x ? x : (float)(0.5 * e + 0.5 / e);
 }
 
+static inline float rw_asinh(float x)
+{
+    double a = (double)fabsf(x);
+    double wide = rw_log_double(a + sqrt(a * a + 1.0));
+    float right = (float)(a < 1e-4 ? a - a * a * a / 6.0 : wide);
+    return a > 3.5e38 || x != x ? x : copysignf(right, x);
+}
+
+static inline float rw_acosh(float x)
+{
+    double a = x >= 1.0f ? (double)x : 1.0;
+    float right = (float)rw_log_double(a + sqrt((a - 1.0) * (a + 1.0)));
+    right = x > 3.4028234e38f ? x : right;
+    return x >= 1.0f ? right : rw_bits_float(0x7fc00000u);
+}
+
+static inline float rw_atanh(float x)
+{
+    double a = (double)fabsf(x), b = a < 1.0 ? a : 0.0;
+    double wide = 0.5 * rw_log_double((1.0 + b) / (1.0 - b));
+    float right = (float)(b < 1e-4 ? b + b * b * b / 3.0 : wide);
+    right = a == 1.0 ? HUGE_VALF : right;
+    return a > 1.0 || x != x ? rw_bits_float(0x7fc00000u) : copysignf(right, x);
+}
+
 /* Through doubles: exact enough for floats. A whole exponent keeps the sign of a negative base. */
 static inline float rw_pow(float x, float y)
 {
@@ -512,6 +537,21 @@ static inline double rw_d_sinh(double x)
 static inline double rw_d_cosh(double x)
 {
     return cosh(x);
+}
+
+static inline double rw_d_asinh(double x)
+{
+    return asinh(x);
+}
+
+static inline double rw_d_acosh(double x)
+{
+    return acosh(x);
+}
+
+static inline double rw_d_atanh(double x)
+{
+    return atanh(x);
 }
 
 static inline double rw_d_pow(double x, double y)
