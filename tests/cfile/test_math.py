@@ -66,3 +66,31 @@ def test_half_floats_convert_as_numpy_does() -> None:
         wanted = given.astype(np.float16)
     assert np.array_equal(got.view(np.float16), wanted, equal_nan=True)
     assert np.array_equal(np.signbit(got.view(np.float16)), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "elu"])
+def test_doubles_are_as_exact_as_floats_and_keep_nan_and_infinity(name: str) -> None:
+    call = "rw_d_elu(x[i], 1.0)" if name == "elu" else f"rw_d_{name}(x[i])"
+    made = kernel(
+        "void all(const double *x, double *y, int n)\n"
+        f"{{ for (int i = 0; i < n; i++) y[i] = {call}; }}\n"
+    )
+    rng = np.random.default_rng(0)
+    edges = [0.0, -0.0, np.nan, np.inf, -np.inf, 22.1, -22.1, 689.9, -689.9, 709.7, -800.0, 1e-300]
+    scales = 10.0 ** rng.uniform(-12, 2.5, 100_000)
+    given = np.concatenate([edges, scales * rng.choice([-1, 1], scales.size)])
+    got = np.zeros_like(given)
+    made["all"](pointer(given), pointer(got), given.size)
+    exact = given.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        wanted = {
+            "exp": lambda: np.exp(exact),
+            "tanh": lambda: np.tanh(exact),
+            "sigmoid": lambda: 1 / (1 + np.exp(-exact)),
+            "elu": lambda: np.where(exact > 0, exact, np.expm1(exact)),
+        }[name]()
+        nearest = wanted.astype(np.float64)
+        gap = np.abs((got - wanted) / np.spacing(np.abs(nearest)))
+    finite = np.isfinite(nearest)
+    assert np.array_equal(got[~finite], nearest[~finite], equal_nan=True)
+    assert gap[finite].max() <= 2.5

@@ -117,14 +117,13 @@ static inline float rw_sigmoid(float x)
     return a > 87.0f ? (x < 0.0f ? rw_exp(x) : 1.0f) : right;
 }
 
-static inline double rw_exp_double(double x)
+/* e^x = 2^n (1 + rest) for |x| up to 690: this is rest, and 2^n in `scale`. */
+static inline double rw_exp_parts(double x, double *scale)
 {
-    double inside = x < -745.0 ? -745.0 : x > 709.0 ? 709.0 : x;
-    double shifted = inside * 1.4426950408889634 + 6755399441055744.0;
+    double shifted = x * 1.4426950408889634 + 6755399441055744.0;
     double n = shifted - 6755399441055744.0;
-    double r = (inside - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
+    double r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
     double q = 1.0 / 6227020800.0;
-    double scale;
     q = q * r + 1.0 / 479001600.0;
     q = q * r + 1.0 / 39916800.0;
     q = q * r + 1.0 / 3628800.0;
@@ -136,8 +135,20 @@ static inline double rw_exp_double(double x)
     q = q * r + 1.0 / 24.0;
     q = q * r + 1.0 / 6.0;
     q = q * r + 0.5;
-    scale = n < -1000.0 ? 0.0 : rw_bits_double((rw_double_bits(shifted) << 52) + 0x3ff0000000000000u);
-    return scale * (1.0 + (r + (r * r) * q));
+    *scale = rw_bits_double((rw_double_bits(shifted) << 52) + 0x3ff0000000000000u);
+    return r + (r * r) * q;
+}
+
+static inline double rw_exp_double(double x)
+{
+    double scale, rest = rw_exp_parts(x < -690.0 ? -690.0 : x > 690.0 ? 690.0 : x, &scale);
+    return scale * (1.0 + rest);
+}
+
+static inline double rw_expm1_double(double x)
+{
+    double scale, rest = rw_exp_parts(x < -690.0 ? -690.0 : x > 690.0 ? 690.0 : x, &scale);
+    return scale * rest + (scale - 1.0);
 }
 
 static inline double rw_log_double(double x)
@@ -470,7 +481,7 @@ static inline float rw_mod(float a, float b)
 
 static inline double rw_d_exp(double x)
 {
-    return exp(x);
+    return fabs(x) < 690.0 ? rw_exp_double(x) : exp(x);
 }
 
 static inline double rw_d_log(double x)
@@ -480,7 +491,8 @@ static inline double rw_d_log(double x)
 
 static inline double rw_d_tanh(double x)
 {
-    return tanh(x);
+    double e = rw_expm1_double(2.0 * fabs(x));
+    return x != x ? x : copysign(fabs(x) > 22.0 ? 1.0 : e / (e + 2.0), x);
 }
 
 static inline double rw_d_erf(double x)
@@ -490,7 +502,7 @@ static inline double rw_d_erf(double x)
 
 static inline double rw_d_sigmoid(double x)
 {
-    double e = exp(-fabs(x));
+    double e = rw_d_exp(-fabs(x));
     return x < 0.0 ? e / (1.0 + e) : 1.0 / (1.0 + e);
 }
 
@@ -561,7 +573,7 @@ static inline double rw_d_pow(double x, double y)
 
 static inline double rw_d_elu(double x, double alpha)
 {
-    return x > 0.0 || x != x ? x : alpha * expm1(x);
+    return x > 0.0 || x != x ? x : alpha * rw_expm1_double(x);
 }
 
 static inline double rw_d_max(double a, double b)
