@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import helper
 
 from roadworthy.cfile.lowering import Unsupported
+from roadworthy.runtime.telemetry import silent_onnxruntime
 from tests.cfile.running import model, run
 
+onnxruntime = silent_onnxruntime()
 NAN, INF = np.nan, np.inf
 F = np.float32
 
@@ -221,3 +222,15 @@ def test_unknown_operator_is_refused_by_its_name() -> None:
         "[RW131] node_nonzero: the C writer does not know the operator NonZero"
         "\n  → leave c out of targets=[…], or write that line with other operators"
     )
+
+
+def test_bits_are_shifted_out_and_never_back_in() -> None:
+    x, by = np.array([1, 200, 255, 7], np.uint8), np.array([1, 1, 7, 9], np.uint8)
+    assert one("BitShift", x, by, direction="LEFT").tolist() == [2, 144, 128, 0]
+    assert one("BitShift", x, by, direction="RIGHT").tolist() == [0, 100, 1, 0]
+    assert one("BitwiseNot", np.array([0, -1, 5], np.int32)).tolist() == [-1, 0, -6]
+
+
+def test_eye_like_takes_a_shape_and_no_numbers() -> None:
+    got = one("EyeLike", np.full((2, 3), NAN, F), k=1)
+    assert np.array_equal(got, np.eye(2, 3, 1, dtype=F))

@@ -197,15 +197,13 @@ def test_operator_that_c_lacks_is_refused_with_the_users_line(tmp_path: Path) ->
     assert not (tmp_path / "x").exists()
 
 
-def test_any_length_runs_in_the_engine_and_is_refused_as_a_file(
-    export_once: ExportOnce, tmp_path: Path
-) -> None:
-    source = CASES["transformer_any_length"].make()
+def test_any_length_runs_in_the_engine_and_is_refused_as_a_file(export_once: ExportOnce) -> None:
+    exported = export_once("transformer_any_length")
+    model, folder = exported.bundle.files["policy.onnx"], exported.folder
     with pytest.raises(
         ExportError, match="the size of 'tokens' is open, and C is written for fixed"
     ):
-        rw.export(source, tmp_path / "x", targets=["onnx", "c"])
-    folder = export_once("transformer_any_length").folder
+        interface(model, exported.bundle.signature)
     usual, compiled = rw.load(folder), rw.load(folder, engine="c")
     rng = np.random.default_rng(0)
     for tokens in (3, 5):

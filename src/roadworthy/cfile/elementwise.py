@@ -133,6 +133,12 @@ def _plain(op: str, given: np.dtype, dtype: np.dtype, args: list[str]) -> str | 
     wide = "uint64_t" if given.itemsize == 8 else "uint32_t"
     if op in _WHOLE:
         return f"({own})(({wide}){args[0]} {_WHOLE[op]} ({wide}){args[1]})"
+    if op in ("ShiftLeft", "ShiftRight"):
+        # By more bits than there are C leaves it open: nothing is left then.
+        shifted = f"({wide}){args[0]} {'<<' if op == 'ShiftLeft' else '>>'} {args[1]}"
+        return f"({args[1]} < {8 * given.itemsize} ? ({own})({shifted}) : ({own})0)"
+    if op == "BitwiseNot":
+        return f"({own})~({wide}){args[0]}"
     if op == "Neg":
         return f"({own})(({wide})0 - ({wide}){args[0]})"
     if op in ("Abs", "Relu"):

@@ -15,9 +15,9 @@ from roadworthy.cfile.values import Value, scalar
 
 Inputs = Sequence[Result | None]
 _UNARY = (
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp",
-    "Floor", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
-    "Sqrt", "Tan", "Tanh",
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh",
+    "Erf", "Exp", "Floor", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid",
+    "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
 _BINARY = ("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mul", "Or", "Sub", "Xor")
 _MOST_SQUARINGS = 4
@@ -95,6 +95,11 @@ def _pow(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         )
         return [elementwise("Cast", wide, dtype=x.dtype)]
     return [elementwise("Pow", x, elementwise("Cast", exponent, dtype=x.dtype))]
+
+
+def _bit_shift(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    op = "ShiftLeft" if text(node, "direction", "") == "LEFT" else "ShiftRight"
+    return [elementwise(op, needed(inputs, 0), needed(inputs, 1))]
 
 
 def _is_inf(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -187,6 +192,7 @@ OPERATORS: dict[str, Lower] = {
     **dict.fromkeys(("Max", "Min", "Sum", "Mean"), _folded),
     "Elu": partial(_with, [("alpha", 1.0)]),
     "LeakyRelu": partial(_with, [("alpha", 0.01)]),
+    "BitShift": _bit_shift,
     "Mod": _mod,
     "Clip": _clip,
     "Cast": _cast,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roadworthy.cfile.graph import Node
+from roadworthy.cfile.elementwise import elementwise
+from roadworthy.cfile.graph import DTYPES, Node
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import (
     given,
@@ -216,9 +217,13 @@ def _range(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     return [const(np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype))]
 
 
-def _trilu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    from roadworthy.cfile.elementwise import elementwise
+def _eye_like(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    dtype = DTYPES.get(integer(node, "dtype", 0), x.dtype)
+    return [const(np.eye(*x.shape, k=integer(node, "k", 0)).astype(dtype))]
 
+
+def _trilu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     k = int(known(inputs, 1, "a diagonal").item()) if given(inputs, 1) is not None else 0
     keep = np.triu if integer(node, "upper", 1) else np.tril
@@ -231,5 +236,6 @@ OPERATORS: dict[str, Lower] = {
     "Unsqueeze": _unsqueeze, "Expand": _expand, "Tile": _tile, "Slice": _slice, "Split": _split,
     "Concat": _concat, "Pad": _pad, "Identity": _identity, "Dropout": _identity, "Shape": _shape,
     "Size": _shape, "ConstantOfShape": _filled, "Constant": _constant, "Range": _range,
+    "EyeLike": _eye_like,
     "Trilu": _trilu,
 }  # fmt: skip
