@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import EllipsisType
 
 import numpy as np
 
@@ -24,6 +25,10 @@ from roadworthy.spec.port import Array
 Inputs = Sequence[Result | None]
 
 
+# What NumPy takes between brackets.
+Index = Array | slice | int | EllipsisType | None
+
+
 def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
     """The value moved; a tree whose elements would be computed again is written out first."""
     if isinstance(value, Tree):
@@ -33,7 +38,7 @@ def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
     return moved(value, move)
 
 
-def taken(walk: Lowering, value: Value, *index: Array | slice | int | None) -> Value:
+def taken(walk: Lowering, value: Value, *index: Index) -> Value:
     """`value[index]`."""
     return view(walk, value, lambda each: np.asarray(each[index]))
 
@@ -220,7 +225,7 @@ def _range(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _eye_like(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     dtype = DTYPES.get(integer(node, "dtype", 0), x.dtype)
-    return [const(np.eye(*x.shape, k=integer(node, "k", 0)).astype(dtype))]
+    return [const(np.eye(x.shape[0], x.shape[1], k=integer(node, "k", 0)).astype(dtype))]
 
 
 def _trilu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
