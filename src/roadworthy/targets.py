@@ -75,7 +75,10 @@ _ROWS = (
         name="c",
         files=("c/policy.c", "c/policy.h", "c/selftest.c", "c/CMakeLists.txt"),
         backend="roadworthy.backends.c:CBackend",
-        engines={"cpu": "roadworthy.runtime.c_engine:CEngine"},
+        engines={
+            "cpu": "roadworthy.runtime.c_engine:CEngine",
+            "wasm": "roadworthy.runtime.wasm_engine:WasmEngine",
+        },
         about="C99 without dependencies, for a robot, a microcontroller or a browser",
         stage="writing C",
         code="it is compiled as its author wrote it, and loaded into this process",

@@ -27,9 +27,60 @@ from roadworthy.spec.signature import Signature
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Compiled:
-    """A library, and the constants that its calls hand over."""
+class Written:
+    """What there is to compile, and the constants that its calls hand over."""
 
+    texts: Mapping[str, str]
+    constants: tuple[Array, ...]
+
+
+class PolicyText:
+    """The C of an artifact for any sizes: as it was shipped, or written anew from its ONNX file."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._signature: Signature = artifact.signature
+        names = {name.rpartition("/")[2]: data for name, data in artifact.files.items()}
+        self._shipped: Written | None = None
+        if "policy.c" in names:
+            texts = {name: names[name].decode() for name in ("policy.c", "policy.h")}
+            self._shipped = Written(texts, ())
+        else:
+            refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
+        self._graph: Graph | None = None if self._shipped else read(artifact.main)
+
+    @property
+    def is_for_every_size(self) -> bool:
+        """Whether one text is all there is: rows are the only size that may vary."""
+        return self._shipped is not None or not set(self._signature.symbols) - {BATCH}
+
+    def sizes(self, inputs: Mapping[str, Array]) -> tuple[int, dict[str, int]]:
+        """The rows, and every other size, of buffers that are to be tied."""
+        dims: dict[str, int] = {}
+        for port in self._signature.inputs:
+            shape = zip(port.shape, inputs[port.name].shape, strict=True)
+            dims |= {name: size for name, size in shape if isinstance(name, str)}
+        return dims.pop(BATCH, 1), dims
+
+    def written(self, dims: Mapping[str, int]) -> Written:
+        if self._shipped is not None:
+            return self._shipped
+        assert self._graph is not None
+        made = code(self._graph, dims)
+        held = (array for kind, array in made.constants.items() if kind in HANDED)
+        return Written({"policy.c": engine_source(made)}, tuple(map(np.ascontiguousarray, held)))
+
+    def order(self) -> tuple[list[str], list[str]]:
+        """Names of inputs and outputs in the order of their addresses."""
+        if self._graph is not None:
+            return [p.name for p in self._graph.inputs], [p.name for p in self._graph.outputs]
+        signature = self._signature
+        clock = [signature.clock] if signature.clock else []
+        ins = [*clock, *(p.name for p in signature.inputs), *(m.input for m in signature.memory)]
+        return ins, [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compiled:
     library: ctypes.CDLL
     constants: tuple[Array, ...]
 
@@ -38,35 +89,19 @@ class CEngine:
     """A policy as machine code. It runs on the caller's thread, and on that one alone."""
 
     def __init__(self, artifact: Artifact) -> None:
-        self._signature: Signature = artifact.signature
-        self._shipped: _Compiled | None = None
+        self._text = PolicyText(artifact)
         self._made: dict[tuple[tuple[str, int], ...], _Compiled] = {}
-        names = {name.rpartition("/")[2]: data for name, data in artifact.files.items()}
-        if "policy.c" in names:
-            texts = {name: names[name].decode() for name in ("policy.c", "policy.h")}
-            self._shipped = _Compiled(library(texts), ())
-        self._graph: Graph | None = None if self._shipped else read(artifact.main)
-        if not self._shipped and not set(self._signature.symbols) - {BATCH}:
+        if self._text.is_for_every_size:
             self._compiled({})
 
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> CEngine:
-        if not any(name.endswith(".c") for name in artifact.files):
-            refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
         return cls(artifact)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
-        signature = self._signature
-        dims: dict[str, int] = {}
-        for port in signature.inputs:
-            dims |= {
-                d: s
-                for d, s in zip(port.shape, inputs[port.name].shape, strict=True)
-                if isinstance(d, str)
-            }
-        rows = dims.pop(BATCH, 1)
-        compiled = self._compiled(dims)
-        names_in, names_out = self._order()
+        rows, dims = self._text.sizes(inputs)
+        compiled = self._compiled({} if self._text.is_for_every_size else dims)
+        names_in, names_out = self._text.order()
         size = compiled.library.policy_work_size
         size.restype = ctypes.c_size_t
         # Of this binding alone: two policies that share an engine must not share their work.
@@ -87,26 +122,9 @@ class CEngine:
         call.keep = (arrays, places, work)
         return call  # type: ignore[no-any-return]
 
-    def _order(self) -> tuple[list[str], list[str]]:
-        """Names of inputs and outputs as the graph lists them."""
-        if self._graph is not None:
-            return [p.name for p in self._graph.inputs], [p.name for p in self._graph.outputs]
-        signature = self._signature
-        clock = [signature.clock] if signature.clock else []
-        ins = [*clock, *(p.name for p in signature.inputs), *(m.input for m in signature.memory)]
-        return ins, [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
-
     def _compiled(self, dims: Mapping[str, int]) -> _Compiled:
-        if self._shipped is not None:
-            return self._shipped
         key = tuple(sorted(dims.items()))
         if key not in self._made:
-            assert self._graph is not None
-            written = code(self._graph, dims)
-            held = tuple(
-                np.ascontiguousarray(array)
-                for kind, array in written.constants.items()
-                if kind in HANDED
-            )
-            self._made[key] = _Compiled(library({"policy.c": engine_source(written)}), held)
+            written = self._text.written(dims)
+            self._made[key] = _Compiled(library(written.texts), written.constants)
         return self._made[key]

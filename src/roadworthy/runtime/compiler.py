@@ -21,6 +21,12 @@ from roadworthy.errors import BundleError
 
 # -fno-trapping-math changes no value: it lets gcc turn branches of exp and tanh into selects.
 FLAGS = ("-std=c99", "-O3", "-fno-trapping-math", "-fPIC", "-shared")
+# The same arithmetic, in vectors of four; a stack that a policy does not fill.
+WASM_FLAGS = (
+    "-std=c99", "-O3", "-fno-trapping-math", "-target", "wasm32-wasi", "-mexec-model=reactor",
+    "-msimd128", "-Wl,--export=policy_run", "-Wl,--export=policy_work_size",
+    "-Wl,--export=__heap_base", "-Wl,-z,stack-size=262144",
+)  # fmt: skip
 _SECONDS = 600
 
 
@@ -51,15 +57,32 @@ def _missing(what: str) -> BundleError:
 def library(files: Mapping[str, str], *, fast: bool = False) -> ctypes.CDLL:
     """The files compiled for this machine; what was compiled before is taken from the cache."""
     words = [*command(), *FLAGS, "-march=native", *(["-DPOLICY_FAST"] if fast else [])]
+    return ctypes.CDLL(str(_built(words, files, ".so")))
+
+
+def wasm_module(files: Mapping[str, str]) -> bytes:
+    """The files compiled to WebAssembly, by zig: a module that asks for nothing."""
+    if importlib.util.find_spec("ziglang") is None:
+        raise BundleError(
+            "WebAssembly is compiled by zig, which is not installed",
+            code="RW130",
+            hint="pip install 'roadworthy[wasm]'",
+        )
+    return _built([sys.executable, "-m", "ziglang", "cc", *WASM_FLAGS], files, ".wasm").read_bytes()
+
+
+def _built(words: list[str], files: Mapping[str, str], suffix: str) -> Path:
+    """The compiled file, from the cache where everything that goes into it is the same."""
     key = hashlib.sha256()
-    for part in (_machine(), _version(tuple(command())), *words[1:]):
+    compiler = tuple(words[: words.index(FLAGS[0])])
+    for part in (_machine(), _version(compiler), *words[1:]):
         key.update(part.encode() + b"\0")
     for name, text in sorted(files.items()):
         key.update(f"{name}\0{text}\0".encode())
-    place = _folder() / f"{key.hexdigest()}.so"
+    place = _folder() / f"{key.hexdigest()}{suffix}"
     if not place.is_file():
         _compile(words, files, place)
-    return ctypes.CDLL(str(place))
+    return place
 
 
 def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
