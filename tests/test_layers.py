@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "roadworthy"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
-BASE = {"errors", "quiet", "lines", "border"}
+BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
 EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "errors": set(),
     "quiet": set(),
     "lines": set(),
+    "progress": set(),
     "border": {"errors", "lines"},
     "targets": {"errors"},
     "spec": {*BASE, "targets"},

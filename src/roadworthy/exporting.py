@@ -6,7 +6,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning,
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
+from roadworthy.progress import Progress, Say, told
 from roadworthy.runtime.canary import remember
 from roadworthy.source import Source
 from roadworthy.spec import bundle as bundles
@@ -55,14 +56,15 @@ class ExportOptions:
     opset, ir_version  of the ONNX file
     seed               of the recorded and compared steps
     allow_uncertified  keep a bundle that failed; the waiver is recorded in its manifest
-    progress           called with each stage of the work, in words
+    progress           called with each stage of the work, in words; False says nothing, and by
+                       default long work shows its stage on a terminal or in a notebook
     """
 
     opset: int = 20
     ir_version: int = 10
     seed: int = 0
     allow_uncertified: bool = False
-    progress: Callable[[str], None] | None = None
+    progress: Progress = None
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -101,8 +103,12 @@ class ExportPlan:
         )
 
     def say(self, stage: str) -> None:
-        if self.options.progress is not None:
+        if callable(self.options.progress):
             self.options.progress(stage)
+
+    def saying(self, say: Say) -> ExportPlan:
+        """The plan that says its stages so."""
+        return replace(self, options=replace(self.options, progress=say))
 
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
@@ -128,6 +134,7 @@ def export(
     translations: Table | None = None,
     decompositions: Table | None = None,
     fix: bool = False,
+    progress: Progress = None,
     options: ExportOptions | None = None,
     **framework: Any,
 ) -> Bundle:
@@ -141,11 +148,14 @@ def export(
 
     `translations` and `decompositions` say how to write an operator that ONNX does not have; the
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
-    is listed in the manifest, and the certificate compares with the module as it was.
+    is listed in the manifest, and the certificate compares with the module as it was. `progress`
+    is that of `rw.ExportOptions`: `progress=False` says nothing.
     """
+    _refuse_bare_options(framework)
+    options = options or ExportOptions()
     plan = ExportPlan(
         targets=targets, translations=translations or {}, decompositions=decompositions or {},
-        fix=fix, options=options or ExportOptions(),
+        fix=fix, options=options,
     )  # fmt: skip
     sealing.refuse_foreign(Path(folder))
     described = to_source(
@@ -153,7 +163,8 @@ def export(
         action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s,
         ignore=ignore, **framework,
     )  # fmt: skip
-    bundle = export_source(described, folder, plan)
+    with told(options.progress if progress is None else progress) as say:
+        bundle = export_source(described, folder, plan.saying(say))
     certificate = Certificate.from_bytes(bundle.files[bundles.CERTIFICATE])
     for finding in certificate.findings:
         if finding.severity == "warning":
@@ -169,6 +180,7 @@ def export_environment(
     *,
     auto: bool = False,
     targets: Sequence[str] = (target_table.DEFAULT,),
+    progress: Progress = None,
     options: ExportOptions | None = None,
 ) -> Bundle:
     """The certified bundle of a whole environment: raw state in, commands out.
@@ -177,7 +189,21 @@ def export_environment(
     registers what was forgotten instead of refusing. `targets` are the forms that it takes:
     onnx, torch_export, aoti.
     """
-    return export(env, folder, actor=actor, auto=auto, targets=targets, options=options)
+    return export(
+        env, folder, actor=actor, auto=auto, targets=targets, progress=progress, options=options
+    )
+
+
+def _refuse_bare_options(keywords: Mapping[str, Any]) -> None:
+    known = {each.name for each in fields(ExportOptions)}
+    bare = [name for name in keywords if name in known]
+    if bare:
+        said = ", ".join(f"{name}={keywords[name]!r}" for name in bare)
+        raise UsageError(
+            f"{', '.join(bare)}: said to export itself",
+            where="export(…)",
+            hint=f"these are options of the file: options=rw.ExportOptions({said})",
+        )
 
 
 def export_source(
@@ -313,7 +339,7 @@ def _certify(partial: Path, original: Original, options: ExportOptions) -> Certi
         unsealed,
         original=original,
         seed=options.seed,
-        progress=options.progress,
+        progress=options.progress if callable(options.progress) else None,
         trust=True,
         canary=False,
     )

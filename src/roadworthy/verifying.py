@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.border import answers
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError, need
+from roadworthy.progress import Progress, told
 from roadworthy.spec.bundle import Bundle, restored
 from roadworthy.spec.certificate import Certificate
-from roadworthy.verification.examine import Progress, examine
+from roadworthy.verification.examine import examine
 
 if TYPE_CHECKING:
     from roadworthy.originals.original import Original
@@ -34,7 +35,7 @@ def verify(
     trust: bool = False,
     device: str = "cpu",
     canary: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = None,
     **keywords: Any,
 ) -> Certificate:
     """The certificate of a bundle.
@@ -48,7 +49,7 @@ def verify(
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
-    `canary` is that of `rw.load`.
+    `canary` is that of `rw.load`; `progress` that of `rw.export`.
     """
     if not Path(path).is_dir() and not restored(Path(path)):
         raise UsageError(
@@ -72,16 +73,17 @@ def verify(
         )
     loop = _closed_loop(env, episodes=episodes, margin=margin)
     _refuse_missing_original(loop, original)
-    return examine(
-        bundle,
-        original=original,
-        loop=loop,
-        seed=seed,
-        trust=trust,
-        device=device,
-        canary=canary,
-        progress=progress,
-    )
+    with told(progress) as say:
+        return examine(
+            bundle,
+            original=original,
+            loop=loop,
+            seed=seed,
+            trust=trust,
+            device=device,
+            canary=canary,
+            progress=say,
+        )
 
 
 def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:

@@ -26,7 +26,6 @@ from roadworthy.verification.rollout import closed_loop
 # Old packages among what the simulators import warn about each other.
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.long,
     pytest.mark.framework,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),

@@ -14,21 +14,15 @@ from tests.acceptance.unusual import UNUSUAL
 from tests.verification import test_budget
 
 SEEDS = (0, 1, 2)
-# Good, and refused still: the operator's translation is not exact enough, or missing.
-WAITING = {
-    "loud_lstm": "onnxruntime's Sigmoid loses relative precision where it is nearly zero",
-}
 
 
 def cases() -> list[Any]:
     """Every policy with every seed; the first seed alone is in `make test`."""
-
-    def marks(name: str, seed: int) -> list[pytest.MarkDecorator]:
-        slow = [] if seed == 0 else [pytest.mark.slow, pytest.mark.long]
-        waiting = WAITING.get(name)
-        return slow + ([pytest.mark.xfail(reason=waiting, strict=False)] if waiting else [])
-
-    return [pytest.param(name, seed, marks=marks(name, seed)) for name in UNUSUAL for seed in SEEDS]
+    return [
+        pytest.param(name, seed, marks=() if seed == 0 else pytest.mark.slow)
+        for name in UNUSUAL
+        for seed in SEEDS
+    ]
 
 
 # PyTorch warns that it has no fast kernel for some of them.
@@ -48,4 +42,4 @@ def test_a_good_unusual_policy_is_certified(name: str, seed: int, tmp_path: Path
 def test_the_list_is_long_enough() -> None:
     elsewhere = {*test_budget.GOOD, *test_corners.GOOD}
     assert not elsewhere & set(UNUSUAL)
-    assert len(set(UNUSUAL) - set(WAITING)) >= 60
+    assert len(UNUSUAL) >= 60

@@ -30,7 +30,7 @@ def capture(source: Source) -> Program:
         inputs = analysis.sized({})
         eager = _eager_trails(analysis, inputs)
         captured = Trail(only=own_code(eager))
-        with captured.followed():
+        with analysis.step.watched(captured.followed):
             graph = _graph(analysis, inputs)
         refuse_hiding(eager, captured)
         refuse_changing_rows(graph, type(source.module).__name__)

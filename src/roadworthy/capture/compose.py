@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from torch import Tensor, nn
@@ -78,6 +78,17 @@ class PureStep(nn.Module):
         super().__init__()
         self.composed = composed
         self.outputs = tuple(outputs)
+        # Entered around each call of the caller's code: what looks on while it runs.
+        self.watch: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @contextmanager
+    def watched(self, watch: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        """Calls inside of the block are looked at; what torch does around them is not."""
+        self.watch = watch
+        try:
+            yield
+        finally:
+            self.watch = nullcontext
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         composed = self.composed
@@ -86,7 +97,7 @@ class PureStep(nn.Module):
         copies = [tensor.clone() for tensor in tensors]
         inputs = dict(zip(composed.input_names, copies[:count], strict=True))
         memory = dict(zip(composed.memory_names, copies[count:], strict=True))
-        with attributes_kept(composed.module):
+        with self.watch(), attributes_kept(composed.module):
             outputs, after = composed(inputs, memory)
         return (
             *(outputs[name] for name in self.outputs),

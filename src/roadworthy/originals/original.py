@@ -46,6 +46,12 @@ class Yardstick(Protocol):
     def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         """One step in the policy's own precision, by PyTorch's own kernels."""
 
+    def shaken(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        """As `rounded`, with every result that rounds moved by up to some units in the last
+        place: where inputs that are moved are lost in a saturated layer, this is not."""
+
     def turned(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
     ) -> Arrays:
@@ -54,6 +60,10 @@ class Yardstick(Protocol):
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
         """The same step in float64; None where the graph cannot be run in it."""
+
+    def work(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> int:
+        """The multiplications and additions of such a step, counted once; those of matrices and
+        convolutions, which are nearly all."""
 
     @property
     def turning(self) -> bool:

@@ -17,7 +17,7 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
-from roadworthy.verification.budget import Budget, flipped, measure
+from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.departures import apart, departures
 from roadworthy.verification.states import Layout, States, memory_key
 
@@ -47,11 +47,13 @@ def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -
             departed = _nowhere(yardstick, layout, states)
         else:
             departed = _flips(yardstick, layout, states, rng)
-    places = states.few()
+    places = few(yardstick, layout, states)
     budget = measure(yardstick, layout, states.picked(places), rng)
+    if len(places) < len(states):
+        budget = budget.spread(places, layout.run(yardstick.rounded, states))
     return Allowance(
         free={
-            name: _steps(layout, name, _free(name, budget, places, each), script)
+            name: _steps(layout, name, _free(name, budget, each), script)
             for name, each in departed.items()
             if name in budget.truth
         },
@@ -79,18 +81,14 @@ def with_allowance(
     return replace(trace, allowed=free, one_step=one_step)
 
 
-def _free(name: str, budget: Budget, places: Array, departed: Array) -> Array:
-    """At least the budget of each state; of states that were not measured, the largest one."""
+def _free(name: str, budget: Budget, departed: Array) -> Array:
+    """At least the budget of each state."""
     if budget.truth[name].dtype.kind != "f":
-        turned = departed > 0
         shown = [each[name] for each in budget.seen if name in each]
-        turned[places] |= np.any([each != shown[0] for each in shown[1:]], axis=0)
+        turned = (departed > 0) | np.any([each != shown[0] for each in shown[1:]], axis=0)
         return np.where(turned, np.inf, 0.0)
     # The original is as far from the exact value as rounding takes it, on its other side.
-    own = (ROUNDINGS + 1) * budget.rounding[name]
-    least = np.broadcast_to(own.max(axis=0), departed.shape).copy()
-    least[places] = own
-    return np.asarray(np.maximum(departed, least))
+    return np.asarray(np.maximum(departed, (ROUNDINGS + 1) * budget.rounding[name]))
 
 
 def _nowhere(yardstick: Yardstick, layout: Layout, states: States) -> Arrays:

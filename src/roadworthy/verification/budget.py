@@ -44,10 +44,24 @@ class Budget:
         """How far from the truth an artifact may be."""
         return {name: ROUNDINGS * value for name, value in self.rounding.items()}
 
+    def elsewhere(self, name: str, values: Array) -> Array:
+        """What rounding does to values at states that were not measured, at most."""
+        measured, sizes = self.rounding[name], np.abs(self.truth[name].astype(np.float64))
+        largest = np.broadcast_to(measured.max(axis=0), values.shape).copy()
+        if values.dtype.kind != "f":
+            return largest
+        sizes = np.where(np.isfinite(sizes), sizes, 0.0)
+        # Of what is nearly zero by chance any rounding is a large part.
+        sizes = np.maximum(sizes, np.median(sizes, axis=0))
+        part = np.divide(measured, sizes, out=np.zeros_like(measured), where=sizes > 0).max(axis=0)
+        finite = np.where(np.isfinite(values), np.abs(values), 0.0).astype(np.float64)
+        return np.asarray(np.maximum(largest, part * finite))
+
     def spread(self, places: Array, original: Arrays) -> Budget:
         """The budget at all states, where it was measured at those `places` only.
 
-        At the others the original is the truth, and its rounding the largest that was measured.
+        At the others the original is the truth, and its rounding the largest that was measured,
+        as such or as a part of the value.
         """
         truth = {name: np.array(value) for name, value in original.items()}
         rounding = {}
@@ -56,9 +70,8 @@ class Budget:
                 continue
             if self.truth[name].dtype.kind == "f":
                 truth[name] = value.astype(np.float64)
-            measured = self.rounding[name]
-            rounding[name] = np.broadcast_to(measured.max(axis=0), value.shape).copy()
-            rounding[name][places] = measured
+            rounding[name] = self.elsewhere(name, value)
+            rounding[name][places] = self.rounding[name]
             truth[name][places] = self.truth[name]
         seen = []
         for each in self.seen:
@@ -67,6 +80,12 @@ class Budget:
                 value[places] = each[name]
             seen.append(whole)
         return Budget(truth, rounding, tuple(seen), self.exact)
+
+
+def few(yardstick: Yardstick, layout: Layout, states: States) -> Array:
+    """The places of as many of the states as can be measured."""
+    one = layout.alone(states, 0)
+    return states.few(yardstick.work(one.inputs, one.memory))
 
 
 def twins_of(
@@ -103,13 +122,26 @@ def turned(yardstick: Yardstick, rng: np.random.Generator) -> OneStep:
     return function
 
 
+def shaken(yardstick: Yardstick, rng: np.random.Generator, *, ulps: int) -> OneStep:
+    """A step in which all that rounds is off by up to so many units, differently at each call."""
+
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        seed = int(rng.integers(1 << 31))
+        return yardstick.shaken(inputs, memory, ulps=ulps, seed=seed)
+
+    return function
+
+
 def measure(
     yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
 ) -> Budget:
     """The budget at each of the states."""
     rounded = layout.run(yardstick.rounded, states)
     exact = _exact(yardstick, layout, states)
-    twins = [layout.run(yardstick.rounded, each) for each in twins_of(layout, states, rng, ulps=1)]
+    twins = [
+        layout.run(shaken(yardstick, rng, ulps=1), each)
+        for each in twins_of(layout, states, rng, ulps=1)
+    ]
     truth = rounded if exact is None else exact
     whole = [
         name

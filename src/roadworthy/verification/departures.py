@@ -11,7 +11,7 @@ from roadworthy.originals.original import Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
-from roadworthy.verification.budget import turned
+from roadworthy.verification.budget import shaken, turned
 from roadworthy.verification.states import Layout, OneStep, States, memory_key
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
@@ -48,8 +48,10 @@ def departures(
         memories.append({name: value[0] for name, value in memory.items()})
         split = near.count
         one = near.step(yardstick.rounded, now, _part(memory, 0, split), rng, ulps=1)
-        function = turned(yardstick, rng) if yardstick.turning else yardstick.rounded
         ulps = int(ROUNDINGS)
+        function = shaken(yardstick, rng, ulps=ulps)
+        if yardstick.turning:
+            function = turned(yardstick, rng)
         other = far.step(function, now, _part(memory, split, None), rng, ulps=ulps)
         memory = {
             name: np.concatenate([one[memory_key(name)], other[memory_key(name)]])

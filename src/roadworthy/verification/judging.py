@@ -14,7 +14,7 @@ from roadworthy.spec.certificate import Difference
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays
 from roadworthy.spec.tolerance import ROUNDINGS
-from roadworthy.verification.budget import Budget, flipped, measure
+from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.states import Layout, States
 from roadworthy.verification.ties import close_logits
 
@@ -62,7 +62,7 @@ class Judge:
         cls, yardstick: Yardstick, layout: Layout, states: States, original: Arrays, seed: int
     ) -> Judge:
         """The judge at some states, where the original gave `original`."""
-        places = states.few()
+        places = few(yardstick, layout, states)
         budget = measure(yardstick, layout, states.picked(places), np.random.default_rng(seed + 5))
         if len(places) < len(states):
             budget = budget.spread(places, original)

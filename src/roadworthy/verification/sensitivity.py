@@ -13,7 +13,7 @@ import numpy as np
 from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array, Port
-from roadworthy.spec.samples import draw_ordinary
+from roadworthy.spec.samples import draw, draw_ordinary
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Script, outputs_of
@@ -35,6 +35,7 @@ def sensitivity(new: Callable[[], Policy], seed: int, sampling: Sampling) -> tup
         draw_ordinary(signature, rng, steps=steps, rows=rows, sampling=sampling)
         for rng in (np.random.default_rng(seed), np.random.default_rng(seed + 1))
     )
+    wide = draw(signature, np.random.default_rng(seed), steps=steps, rows=rows, sampling=sampling)
     plain = _run(policy, inputs)
     if all(values.dtype.kind != "f" for values in plain.values()):
         # A choice among few actions hides what goes into it; the check of the logits sees it.
@@ -43,7 +44,7 @@ def sensitivity(new: Callable[[], Policy], seed: int, sampling: Sampling) -> tup
         *_idle_inputs(policy, inputs, others, plain),
         # Memory that works after more steps than anyone waits for is not called idle.
         *(() if sampling.beyond_reach else _idle_memory(policy, inputs, plain)),
-        *_odd_outputs(signature, plain),
+        *_odd_outputs(signature, plain, lambda: _run(policy, wide)),
     )
 
 
@@ -99,7 +100,9 @@ def _idle_memory(policy: Policy, inputs: Inputs, plain: Inputs) -> Iterator[Find
             )
 
 
-def _odd_outputs(signature: Signature, plain: Inputs) -> Iterator[Finding]:
+def _odd_outputs(
+    signature: Signature, plain: Inputs, beyond: Callable[[], Inputs]
+) -> Iterator[Finding]:
     for port in signature.outputs:
         values = plain[port.name]
         if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -112,12 +115,16 @@ def _odd_outputs(signature: Signature, plain: Inputs) -> Iterator[Finding]:
             )
             continue
         flat = values.reshape(-1, *values.shape[2:])
-        yield from _constant(port, flat)
+        yield from _constant(port, flat, beyond)
         yield from _saturated(signature, port, flat)
 
 
-def _constant(port: Port, flat: Array) -> Iterator[Finding]:
+def _constant(port: Port, flat: Array, beyond: Callable[[], Inputs]) -> Iterator[Finding]:
+    """`beyond` are the outputs at corners and at other scales: a step may lie there."""
     still = (flat == flat[:1]).all(axis=0)
+    if still.any() and flat.dtype.kind == "f":
+        further = beyond()[port.name].reshape(-1, *flat.shape[1:])
+        still &= (further == flat[:1]).all(axis=0)
     if still.any() and flat.dtype.kind == "f":
         yield _finding(
             "RW312",

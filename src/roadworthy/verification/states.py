@@ -19,9 +19,14 @@ Index = tuple[int, ...]
 # From a port, the place of a state and that of an element in it: the step, and the index.
 Locate = Callable[[str, int, Index], tuple[int, Index]]
 OneStep = Callable[[Mapping[str, Array], Mapping[str, Array]], Arrays]
-# States that are measured at most: by number, and by bytes where they are images.
+# States that are measured at most: by number, by bytes where they are images,
+# and by work where the network is large.
 MOST_STATES = 4096
 MOST_BYTES = 1 << 21
+# Operations of all of them in one run, of which there are some ten: a tenth of a second. So few
+# states of a large network show what rounding does in it all the same.
+MOST_WORK = 2_000_000_000
+LEAST_STATES = 24
 # Rows that go through a graph at once: activations of a large network must not fill a machine.
 MOST_ROWS = 1024
 
@@ -53,11 +58,16 @@ class States:
             {name: value[places] for name, value in self.memory.items()},
         )
 
-    def few(self) -> Array:
-        """The places of as many states as can be measured, evenly spread."""
+    def few(self, work: int) -> Array:
+        """The places of as many states as can be measured, evenly spread.
+
+        `work` are the operations of one of them. They are counted, not timed, so that the same
+        states are taken on every machine.
+        """
         values = (*self.inputs.values(), *self.memory.values())
         row_bytes = max(1, sum(value.nbytes for value in values) // max(1, len(self)))
-        most = min(MOST_STATES, max(16, MOST_BYTES // row_bytes))
+        most = min(MOST_STATES, max(LEAST_STATES, MOST_BYTES // row_bytes))
+        most = min(most, max(LEAST_STATES, MOST_WORK // max(1, work)))
         count = min(len(self), most)
         return np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
 

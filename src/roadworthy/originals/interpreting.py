@@ -1,0 +1,209 @@
+"""Runs of a captured graph, node by node: as it is, in float64, and moved by rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+_aten = torch.ops.aten
+# What enters these along its last axis is what a choice is made of (as in `choosing`).
+CHOICES = (_aten.argmax.default, _aten.max.dim, _aten.amax.default)
+# A little more or less of what enters these makes another result altogether.
+TURNING = (
+    _aten.argmax.default, _aten.argmin.default, _aten.max.dim, _aten.min.dim,
+    _aten.topk.default, _aten.sort.default, _aten.sort.stable, _aten.argsort.default,
+    _aten.round.default, _aten.round.decimals, _aten.floor.default, _aten.ceil.default,
+    _aten.trunc.default, _aten.sign.default,
+)  # fmt: skip
+# What rounds inside: sums of products, which every library adds in an order of its own.
+_SUMS = frozenset({
+    "addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "convolution", "exp", "layer_norm",
+    "linear", "matmul", "mm", "native_layer_norm", "softmax", "_softmax", "tanh",
+})  # fmt: skip
+# Sums, in which ones may be counted: what is whole is exact.
+_COUNTS = frozenset({"cumsum", "mean", "prod", "std", "sum", "var"})
+# Functions that libraries compute by way of one: eˣ − 1, 1 / (1 + e⁻ˣ), 1 + erf x. A unit in the
+# last place of one is much of a small result, and none of PyTorch's business (RW340 names it).
+_BY_WAY_OF_ONE = frozenset({
+    "celu", "elu", "erfc", "gelu", "glu", "gru", "gru_cell", "lstm", "lstm_cell", "mish", "selu",
+    "sigmoid", "silu", "softplus", "special_erfc", "special_ndtr",
+})  # fmt: skip
+# Says that a value has the dtype which it had when it was captured.
+_ASSERTS = (_aten._assert_tensor_metadata.default,)
+_EXACT = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+# What may turn is moved by shares of a longest step: the exponent of two of the shortest share.
+_SMALLEST_SHARE = -5.0
+
+
+class Recording(torch.fx.Interpreter):
+    """Runs a graph as it was captured and keeps what enters each choice."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self._chosen_from: dict[torch.fx.Node, torch.Tensor] = {}
+
+    def converted(self, values: Any) -> Any:
+        """Values as this interpreter computes with them."""
+        return values
+
+    @property
+    def logits(self) -> list[torch.Tensor]:
+        return list(self._chosen_from.values())
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        self._look(n)
+        return super().run_node(n)
+
+    def _look(self, choice: torch.fx.Node) -> None:
+        entering = choice.args[0] if choice.target in CHOICES else None
+        if not isinstance(entering, torch.fx.Node):
+            return
+        value = self.env[entering]
+        dim = choice.args[1] if len(choice.args) > 1 else choice.kwargs.get("dim")
+        dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
+        last = dim in (-1, value.ndim - 1) and value.ndim > 1
+        if last and value.is_floating_point():
+            self._chosen_from.setdefault(entering, value.clone())
+
+
+class Entering(Recording):
+    """Keeps what enters each operator that rounding may turn, by its node."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[torch.fx.Node, torch.Tensor] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.target in TURNING and isinstance(n.args[0], torch.fx.Node):
+            value = self.env[n.args[0]]
+            if value.is_floating_point():
+                self.found[n] = value.clone()
+        return super().run_node(n)
+
+
+class Turning(Recording):
+    """Runs a graph with what enters a choice or a rounding moved up and down at random."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        errors: Mapping[torch.fx.Node, torch.Tensor],
+        ulps: int,
+        seed: int,
+    ) -> None:
+        super().__init__(module)
+        self._errors = errors
+        self._ulps = ulps
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n not in self._errors:
+            return super().run_node(n)
+        self._look(n)
+        (entering, *others), kwargs = self.fetch_args_kwargs_from_env(n)
+        return self.call_function(
+            n.target, (self._moved(entering, self._errors[n]), *others), kwargs
+        )
+
+    def _moved(self, values: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+        kind = torch.finfo(values.dtype)
+        # Of every size: a step that is too long goes past the neighbour, one too short falls back.
+        size = torch.rand(values.shape, generator=self._generator) * _SMALLEST_SHARE
+        up = torch.rand(values.shape, generator=self._generator) < 0.5
+        share = torch.where(up, 1.0, -1.0) * torch.exp2(size)
+        # Zeros are moved too: a tie of zeros is one.
+        unit = values.abs() * kind.eps + error.clamp(min=kind.tiny)
+        return values + self._ulps * share.to(values.dtype) * unit
+
+
+class Exact(Recording):
+    """Runs a graph with every float in float64, whatever the graph says."""
+
+    def converted(self, values: Any) -> Any:
+        return tree_map(double, values)
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target in _ASSERTS:
+            return None
+        args, kwargs = tree_map(_dtype, (args, kwargs))
+        return super().call_function(target, args, kwargs)
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        if isinstance(value, torch.fx.GraphModule):  # a branch, or the body of a loop
+            inside: Callable[..., Any] = type(self)(value).run
+            return inside
+        return double(value)
+
+
+class ExactEntering(Exact, Entering):
+    """What enters each operator that rounding may turn, in float64."""
+
+
+class Shaking(Recording):
+    """Runs a graph with the results of all that rounds moved by up to some units in the last place.
+
+    Inputs that are moved say nothing where the first layer saturates: what rounds behind it does
+    so all the same. Always towards zero, so that nothing leaves the range of its function.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule, ulps: int, seed: int) -> None:
+        super().__init__(module)
+        self._ulps = ulps
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        name = name_of(n.target) if n.op == "call_function" else ""
+        if name in _BY_WAY_OF_ONE:
+            return tree_map(self._moved_by_one, result)
+        if name in _COUNTS:
+            return tree_map(self._moved_unless_whole, result)
+        return tree_map(self._moved, result) if name in _SUMS else result
+
+    def _moved(self, value: Any) -> Any:
+        return value * (1 - self._units(value)) if _is_float(value) else value
+
+    def _moved_unless_whole(self, value: Any) -> Any:
+        return torch.where(value == value.round(), value, self._moved(value))
+
+    def _moved_by_one(self, value: Any) -> Any:
+        """A small result is moved by as much as one would be, but not to zero or beyond it."""
+        if not _is_float(value):
+            return value
+        units = self._units(value)
+        return value * (1 - units) - 0.9 * value.clamp(-units, units)
+
+    def _units(self, like: torch.Tensor) -> torch.Tensor:
+        """How far each element of a row is moved; all rows alike, which are states of their own."""
+        draws = torch.randint(1, 5, like[:1].shape, generator=self._generator)
+        return draws.to(like.dtype) * (self._ulps / 4 * torch.finfo(like.dtype).eps)
+
+
+def double(value: Any) -> Any:
+    """A tensor with floats in float64; anything else as it is."""
+    if isinstance(value, torch.Tensor) and value.dtype in _EXACT:
+        return value.detach().to(_EXACT[value.dtype])
+    return value
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim > 0
+
+
+def name_of(target: Any) -> str:
+    """The name of an operator, without its overload; empty for what is none."""
+    schema = getattr(target, "_schema", None)
+    return "" if schema is None else str(schema.name).removeprefix("aten::")
+
+
+def _dtype(value: Any) -> Any:
+    return _EXACT.get(value, value) if isinstance(value, torch.dtype) else value

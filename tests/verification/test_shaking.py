@@ -1,0 +1,83 @@
+"""Rounding is measured inside of the graph too, where moved inputs say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import roadworthy as rw
+from roadworthy.capture.capture import capture
+from roadworthy.originals.module import original_of
+from roadworthy.originals.original import Yardstick
+from roadworthy.verification.budget import measure
+from roadworthy.verification.states import Layout, States
+
+
+class Behind(nn.Module):
+    """A function behind a layer of 64."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor], first: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(4, 64), nn.Linear(64, 3)
+        self.function = function
+        with torch.no_grad():
+            self.first.weight.mul_(first)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.function(self.second(torch.tanh(self.first(obs))))
+
+
+def yardstick(module: nn.Module, size: int = 4) -> tuple[Yardstick, Layout]:
+    source = rw.Source(module, example={"obs": torch.zeros(1, size)})
+    program = capture(source)
+    found = original_of(source, program).yardstick(program.signature)
+    assert found is not None
+    return found, Layout(program.signature)
+
+
+def test_a_saturated_layer_hides_moved_inputs_but_not_rounding() -> None:
+    graph, layout = yardstick(Behind(lambda y: 50 * y, first=1e4))
+    rng = np.random.default_rng(0)
+    states = States({"obs": rng.choice([-1e4, 1e4], (64, 4)).astype(np.float32)}, {})
+    moved = {"obs": np.nextafter(states.inputs["obs"], 0)}
+    still = graph.rounded(moved, {})["actions"]
+    assert (still == graph.rounded(states.inputs, {})["actions"]).all()
+    rounding = measure(graph, layout, states, rng).rounding["actions"]
+    # 64 products of about a tenth, each rounded at 6e-8, times 50: some 1e-6.
+    assert (rounding > 5e-7).all()
+    assert (rounding < 2e-4).all()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y: torch.atanh(torch.tanh(y) * 0.999),
+        lambda y: torch.log(torch.sigmoid(y - 60)),
+        lambda y: torch.acos(torch.tanh(30 * y)),
+        lambda y: torch.log1p(nn.functional.elu(y - 5)),
+        lambda y: torch.sqrt(torch.softmax(40 * y, dim=-1)),
+    ],
+    ids=["atanh", "log of sigmoid", "acos", "log1p of elu", "root of softmax"],
+)
+def test_nothing_that_is_moved_leaves_its_range(function: Callable[[Tensor], Tensor]) -> None:
+    graph, _ = yardstick(Behind(function))
+    inputs = {"obs": np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)}
+    for seed in range(20):
+        assert np.isfinite(graph.shaken(inputs, {}, ulps=20, seed=seed)["actions"]).all()
+
+
+def test_what_is_counted_stays_whole() -> None:
+    class Counts(nn.Module):
+        def forward(self, obs: Tensor) -> Tensor:
+            return ((obs > 0).float().sum(-1, keepdim=True) == 2).float()
+
+    graph, _ = yardstick(Counts())
+    inputs = {"obs": np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)}
+    plain = graph.rounded(inputs, {})["actions"]
+    assert 0 < plain.mean() < 1
+    assert (graph.shaken(inputs, {}, ulps=20, seed=1)["actions"] == plain).all()
