@@ -49,6 +49,8 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/verification.py
 	$(BIN)/python benchmarks/operator_sweep.py
+	$(BIN)/python benchmarks/c_speed.py
+	$(BIN)/python benchmarks/c_math.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 
 # The policy as C on every processor that qemu has here; it says what to install for the others.

@@ -11,6 +11,9 @@ static void host(int call, const void *argument)
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
 }
 
+void say(const char *text);
+void reset_handler(void);
+
 void say(const char *text)
 {
     host(0x04, text);
@@ -43,7 +46,10 @@ static void fault_handler(void)
     }
 }
 
-__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
-    &stack_top, (const void *)reset_handler, (const void *)fault_handler, (const void *)fault_handler,
-    (const void *)fault_handler, (const void *)fault_handler, (const void *)fault_handler,
+__attribute__((section(".vectors"), used)) static const struct {
+    const void *stack;
+    void (*handlers[6])(void);
+} vectors = {
+    &stack_top,
+    {reset_handler, fault_handler, fault_handler, fault_handler, fault_handler, fault_handler},
 };

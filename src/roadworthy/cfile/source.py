@@ -133,7 +133,8 @@ HEAD = """\
 #pragma STDC FP_CONTRACT OFF
 #endif
 #elif defined(__GNUC__) && !defined(POLICY_FAST)
-#pragma GCC optimize("-ffp-contract=off")
+/* gcc 12 fuses neighbouring sums and differences in blocks even so: it must not look for them. */
+#pragma GCC optimize("-ffp-contract=off", "-fno-tree-slp-vectorize")
 #elif defined(__GNUC__)
 #pragma GCC optimize("-ffp-contract=fast")
 #endif

@@ -207,14 +207,12 @@ static void rw_dense(const float *x, const float *w, const float *b, float *y,
             width /= 2;
         }
         while (column < width) {
-            const float *wc = w + column, *bc = b + start + column;
-            float *yc = y + start + column;
+            const float *wc = w + column, *bc = b + start + column, *xr = x;
+            float *yr = y + start + column;
             int left = (width - column) / RW_LANES, r = 0, taken;
             if (rows >= 4) {
                 taken = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-                for (; r + 4 <= rows; r += 4) {
-                    const float *xr = x + r * row;
-                    float *yr = yc + r * n;
+                for (; r + 4 <= rows; r += 4, xr += 4 * row, yr += 4 * n) {
                     if (taken == 4) {
                         rw_block_4x4(xr, wc, bc, yr, row, runs, run, apart, width, n);
                     } else if (taken == 2) {
@@ -226,9 +224,7 @@ static void rw_dense(const float *x, const float *w, const float *b, float *y,
             } else {
                 taken = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
             }
-            for (; r < rows; r++) {
-                const float *xr = x + r * row;
-                float *yr = yc + r * n;
+            for (; r < rows; r++, xr += row, yr += n) {
                 if (taken == 8) {
                     rw_block_1x8(xr, wc, bc, yr, row, runs, run, apart, width, n);
                 } else if (taken == 4) {
