@@ -13,7 +13,8 @@ import torch
 import roadworthy as rw
 
 NAMES = [
-    "About", "Adapter", "Argmax", "Attribute", "BatchSpecialised", "Bundle", "BundleCorrupt",
+    "About", "Adapter", "Argmax", "Argument", "Attribute", "BatchSpecialised", "Bundle",
+    "BundleCorrupt",
     "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
     "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
     "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
@@ -22,7 +23,9 @@ NAMES = [
     "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "export",
     "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
 ]  # fmt: skip
-_EXPORT_SIDE = ("Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover")
+_EXPORT_SIDE = (
+    "Argument", "Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover",
+)  # fmt: skip
 WITHOUT_TORCH = [
     name for name in NAMES if not name.startswith("export") and name not in _EXPORT_SIDE
 ]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from roadworthy.runtime.protocol import PolicyLike as PolicyLike
     from roadworthy.runtime.protocol import PolicyWrapper as PolicyWrapper
     from roadworthy.runtime.state import PolicyState as PolicyState
+    from roadworthy.source import Argument as Argument
     from roadworthy.source import Attribute as Attribute
     from roadworthy.source import Source as Source
     from roadworthy.spec.bundle import Bundle as Bundle
@@ -65,6 +66,7 @@ _HOMES = {
     "About": "roadworthy.spec.port",
     "Adapter": "roadworthy.adapters",
     "Argmax": "roadworthy.spec.transforms",
+    "Argument": "roadworthy.source",
     "Attribute": "roadworthy.source",
     "BatchSpecialised": "roadworthy.errors",
     "Bundle": "roadworthy.spec.bundle",

@@ -24,18 +24,21 @@ if TYPE_CHECKING:
     from roadworthy.adapters import Described
 
 
+# What a recipe may not hold: modules and functions have no form in JSON.
+_SAID_AGAIN = {"normalizer", "method", "constants"}
+
+
 def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> Original:
     """The original that `against` is, with the keywords that the export was given."""
     if isinstance(against, Original):
         return against
     recipe = bundle.manifest["recipe"]
     described = isinstance(against, (Source, EnvironmentSource))
-    if not described and set(keywords) <= {"normalizer"}:
+    if not described and set(keywords) <= _SAID_AGAIN:
         _refuse_incomplete(bundle, against, recipe)
     plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
-    if plain and set(keywords) <= {"normalizer"}:
-        normalizer = keywords.get("normalizer")
-        return original_of(source_from(against, recipe, bundle.signature, normalizer=normalizer))
+    if plain and set(keywords) <= _SAID_AGAIN:
+        return original_of(source_from(against, recipe, bundle.signature, **keywords))
     return _original(bundle, to_source(against, **keywords))
 
 

@@ -100,6 +100,8 @@ def diagnose(
     batch: int | None = None,
     period_s: float | None = None,
     ignore: Sequence[str] | None = None,
+    method: str | Callable[..., Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
     fix: bool = False,
     options: ExportOptions | None = None,
     **framework: Any,
@@ -113,7 +115,7 @@ def diagnose(
     keywords = {
         "example": example, "memory": memory, "normalizer": normalizer, "outputs": outputs,
         "action": action, "about": about, "dynamic": dynamic, "batch": batch, "period_s": period_s,
-        "ignore": ignore,
+        "ignore": ignore, "method": method, "constants": constants,
         **framework,
     }  # fmt: skip
     subject = source.module if isinstance(source, Source) else source

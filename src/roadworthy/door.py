@@ -123,6 +123,8 @@ def plain_module(
     batch: int | None = None,
     period_s: float | None = None,
     ignore: Sequence[str] = (),
+    method: Any = "forward",
+    constants: Mapping[str, Any] | None = None,
 ) -> Source:
     """The source of a module that belongs to no framework."""
     from roadworthy.source import Source
@@ -135,7 +137,7 @@ def plain_module(
     return Source(
         module, example=example, memory=memory or {}, normalizer=normalizer, outputs=outputs,
         action=action, about=about or {}, dynamic=dynamic or {}, batch=batch, period_s=period_s,
-        ignore=ignore,
+        ignore=ignore, method=method, constants=constants or {},
     )  # fmt: skip
 
 

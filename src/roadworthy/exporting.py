@@ -130,6 +130,8 @@ def export(
     batch: int | None = None,
     period_s: float | None = None,
     ignore: Sequence[str] | None = None,
+    method: str | Callable[..., Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
     translations: Table | None = None,
     decompositions: Table | None = None,
@@ -140,7 +142,7 @@ def export(
 ) -> Bundle:
     """The certified bundle in `folder`, made from whatever `rw.to_source` understands.
 
-    The keywords up to `ignore` are those of `rw.Source`, which says what each means. Policies of
+    The keywords up to `constants` are those of `rw.Source`, which says what each means. Policies of
     a known framework bring their own (`exploration=` for TorchRL). `targets` are the forms that it
     takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
     every check against the live original, or `options.allow_uncertified` waives that; the waiver
@@ -161,7 +163,7 @@ def export(
     described = to_source(
         source, example=example, memory=memory, normalizer=normalizer, outputs=outputs,
         action=action, about=about, dynamic=dynamic, batch=batch, period_s=period_s,
-        ignore=ignore, **framework,
+        ignore=ignore, method=method, constants=constants, **framework,
     )  # fmt: skip
     with told(options.progress if progress is None else progress) as say:
         bundle = export_source(described, folder, plan.saying(say))

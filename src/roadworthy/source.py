@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,17 +11,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.errors import Finding, UsageError
+from roadworthy.errors import Finding, UsageError, did_you_mean
 from roadworthy.spec.layout import Layout, layout_of, ports_of, unpack
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ActionStep, Argmax, MultiDiscrete, Normalizer
 
+FORWARD = "forward"
+FIRST_INPUT = "first input"
+# What the memory is called that tells the first step of an episode from others.
+STARTED = ("started", "episode_started")
+Place = int | str | tuple[int | str, ...]
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+# What an argument that never changes can be.
+_PLAIN = (type(None), bool, int, float, str)
 # Keywords that go by name, and what is written for them.
 _BY_NAME = {
     "memory": "{'h': 'hidden'}",
     "about": "{'obs': rw.About(unit='rad')}",
     "dynamic": "{'tokens': {1: 'length'}}",
+    "constants": "{'deterministic': True}",
 }
 
 
@@ -28,13 +38,28 @@ _BY_NAME = {
 class Attribute:
     """Memory that the module keeps itself, at a dotted path (`"encoder.state"`).
 
-    `initial` is where an episode starts: a number or a tensor, or "current" for what the
-    attribute holds now. Left out, the attribute must hold zeros, or None: values of an earlier
-    step would otherwise travel with the policy.
+    `initial` is where an episode starts: a number or a tensor, "current" for what the attribute
+    holds now, or "first input" where the first call of an episode makes it from what it is given
+    (`if self.history is None: …`). Left out, the attribute must hold zeros, or None: values of an
+    earlier step would otherwise travel with the policy.
+
+    It may be a tensor or a number, a list, a tuple, a deque, a dict or a dataclass of these.
     """
 
     path: str
     initial: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """Memory that is an argument, and where its successor stands among the results.
+
+    `returned` is a position, a key or a field, or several of them, from the outside to the inside:
+    `(1, "h")`. Negative positions count from the end.
+    """
+
+    initial: Any
+    returned: Place | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +85,9 @@ class Source:
     memory      what persists between steps: the name of a forward argument → its initial value,
                 or a name of your own → the path of an attribute that the module keeps ("hidden",
                 or an `Attribute` that also says where it starts)
+    method      what is called: the name of a method ("act_inference"), or a function of the module
+                and its inputs (lambda m, obs: m.act(obs)[0])
+    constants   arguments that are the same at every call: {"deterministic": True}
     normalizer  a module or tagged statistics for the input; a mapping where there are several
     outputs     a name for each returned tensor; None leaves one out
     action      steps applied to the first output, in order
@@ -87,6 +115,8 @@ class Source:
     meaning: Action | None = field(default=None, kw_only=True)
     ignore: Sequence[str] = field(default=(), kw_only=True)
     rewritten: Rewriting | None = field(default=None, kw_only=True)
+    method: str | Callable[..., Any] = field(default=FORWARD, kw_only=True)
+    constants: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "module", _unwrapped(self.module))
@@ -102,12 +132,61 @@ class Source:
             object.__setattr__(self, "action", (self.action,))
         names = (self.ignore,) if isinstance(self.ignore, str) else tuple(self.ignore)
         object.__setattr__(self, "ignore", names)
+        _refuse_no_method(self.module, self.method)
+        _refuse_bad_constants(self.constants)
         object.__setattr__(self, "example", self._named_example())
         memory = {
             name: Attribute(each) if isinstance(each, str) else each
             for name, each in self.memory.items()
         }
         object.__setattr__(self, "memory", memory)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What is called with the inputs: the module, a method of it, or a function of it."""
+        if not isinstance(self.method, str):
+            return functools.partial(self.method, self.module)
+        # The module itself, so that its hooks run too.
+        own = self.method == FORWARD
+        return self.module if own else getattr(self.module, self.method)
+
+    @property
+    def code(self) -> Callable[..., Any]:
+        """The function whose lines are cited: a method as its class has it."""
+        if not isinstance(self.method, str):
+            return self.method
+        found: Callable[..., Any] | None = getattr(type(self.module), self.method, None)
+        return found or getattr(self.module, self.method)
+
+    @property
+    def called(self) -> str:
+        """What is called, as messages say it: `forward`, `act_inference`, `method=`."""
+        return self.method if isinstance(self.method, str) else "method="
+
+    @property
+    def arguments(self) -> dict[str, inspect.Parameter]:
+        """The arguments of what is called, without those that are constant."""
+        known = inspect.signature(
+            getattr(self.module, self.method) if isinstance(self.method, str) else self.function
+        ).parameters
+        return {name: each for name, each in known.items() if name not in self.constants}
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the arguments, without `*args` and `**kwargs`."""
+        return [n for n, each in self.arguments.items() if each.kind not in _STARRED]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What the first call of an episode is given beside its inputs: constants, and memory."""
+        memory = {n: each for n, each in self.memory.items() if not isinstance(each, Attribute)}
+        starts = {n: e.initial if isinstance(e, Argument) else e for n, e in memory.items()}
+        return {**self.constants, **starts}
+
+    @property
+    def takes_any_name(self) -> bool:
+        """Whether it is `forward(**ports)`: every port by its name, whatever that is."""
+        return [each.kind for each in self.arguments.values()] == [inspect.Parameter.VAR_KEYWORD]
 
     @property
     def steps(self) -> tuple[ActionStep, ...]:
@@ -124,7 +203,8 @@ class Source:
         found: dict[str, torch.Tensor] = {}
         for name, layout in self.inputs.items():
             found |= unpack(layout, self.example[name])
-        return {name: _tensor(name, value) for name, value in found.items()}
+        alone = len(found) == 1
+        return {name: _tensor(name, value, alone=alone) for name, value in found.items()}
 
     @property
     def masks(self) -> list[str]:
@@ -164,7 +244,7 @@ class Source:
                         hint="pass example={'obs': obs}",
                     )
             return example
-        parameters = forward_parameters(self.module)
+        parameters = self.parameters
         return {parameters[0] if parameters else "obs": self.example}
 
 
@@ -184,17 +264,42 @@ def _no_mappings(source: Source) -> Iterator[Finding]:
                 yield Finding(code=UsageError.code, where=f"{keyword}=", what=what, hint=hint)
 
 
-def forward_parameters(module: torch.nn.Module) -> list[str]:
-    """The names of the arguments of `forward`."""
-    signature = inspect.signature(module.forward)
-    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [each.name for each in signature.parameters.values() if each.kind not in starred]
+def _refuse_no_method(module: torch.nn.Module, method: str | Callable[..., Any]) -> None:
+    if not isinstance(method, str):
+        if not callable(method):
+            raise UsageError(
+                f"method= is a {type(method).__name__}, expected a name or a function",
+                hint="method='act_inference', or method=lambda m, obs: m.act(obs)[0]",
+            )
+        return
+    if not callable(getattr(module, method, None)):
+        own = [name for name in dir(type(module)) if not name.startswith("_")]
+        written = [name for name in own if not hasattr(torch.nn.Module, name)]
+        raise UsageError(
+            f"{type(module).__name__} has no method {method!r}",
+            where="method",
+            hint=did_you_mean(method, [*written, FORWARD]),
+        )
 
 
-def takes_any_name(module: torch.nn.Module) -> bool:
-    """Whether `forward` is `forward(**ports)`: every port by its name, whatever that is."""
-    kinds = [each.kind for each in inspect.signature(module.forward).parameters.values()]
-    return kinds == [inspect.Parameter.VAR_KEYWORD]
+def _refuse_bad_constants(constants: Mapping[str, Any]) -> None:
+    for name, value in constants.items():
+        if not is_constant(value):
+            raise UsageError(
+                f"the constant is a {type(value).__name__}, expected a plain value",
+                where=f"constants {name!r}",
+                hint=f"a tensor that changes belongs into the example; one that does not: "
+                f"method=lambda m, obs: m(obs, {name}=value)",
+            )
+
+
+def is_constant(value: object) -> bool:
+    """Whether an argument of this value can be a constant: nothing of it can change."""
+    if isinstance(value, (tuple, list)):
+        return all(map(is_constant, value))
+    if isinstance(value, Mapping):
+        return all(map(is_constant, value.values()))
+    return isinstance(value, _PLAIN)
 
 
 def _unwrapped(module: Any) -> Any:
@@ -211,12 +316,23 @@ def _unwrapped(module: Any) -> Any:
     return getattr(module, "_orig_mod", module)
 
 
-def _tensor(name: str, value: Any) -> torch.Tensor:
+def _tensor(name: str, value: Any, *, alone: bool) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         # As a runtime hands it over: in one piece, whatever view the example is.
         return value.detach().to("cpu", copy=True).contiguous()
     if isinstance(value, (np.ndarray, np.generic)):
         return torch.as_tensor(np.array(value))
+    outer, _, inner = name.rpartition(".")
+    if is_constant(value) and not alone and not inner.isdigit():
+        raise UsageError(
+            f"expected a tensor or an array, got {value!r}",
+            where=f"example {name!r}",
+            hint=f"if it is the same at every call, leave it out of the example: "
+            f"constants={{{name!r}: {value!r}}}"
+            if not outer
+            else f"if it is the same at every call, leave it out of the example, and put it there: "
+            f"method=lambda m, {outer}: m({{**{outer}, {inner!r}: {value!r}}})",
+        )
     raise UsageError(
         f"expected a tensor or an array, got {type(value).__name__}",
         where=f"example {name!r}",

@@ -48,12 +48,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "not in the mapping": (
         refused.ForgetsInMapping, {"h": H},
         "[RW100] memory: forward does not return the memory 'h'\n  → return its next value "
-        "under that name: {'actions': …, 'h': …}",
-    ),
-    "a number": (
-        refused.HiddenCounter, {"n": "calls"},
-        "[RW001] n: memory holds a int, expected a tensor"
-        "\n  → keep what persists in a tensor with a batch axis, such as zeros(batch, 1)",
+        "under that name: {'actions': …, 'h': …}, or say which it is: "
+        "memory={'h': rw.Argument(…, returned='hidden')}",
     ),
     "no batch axis": (
         refused.HiddenBuffer, {"trace": "trace"},

@@ -40,7 +40,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "unnamed": (
         refused.Pair, None,
         "[RW001] Pair: forward returns 2 tensors without names\n  → name them: "
-        "outputs=('actions', …), with None for one to leave out",
+        "outputs=('actions', 'output_2'), with None for one to leave out",
     ),
     "too few": (
         refused.Pair, ("actions",),

@@ -34,7 +34,7 @@ TENSOR_FIRST = "keep it in a tensor with a batch axis, then "
         (
             refused.HiddenCounter,
             "calls",
-            f"{TENSOR_FIRST}declare what persists: memory={{'calls': 'calls'}}",
+            "declare what persists: memory={'calls': 'calls'}",
         ),
         (
             refused.HiddenList,

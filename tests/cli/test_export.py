@@ -27,6 +27,24 @@ class Counting(torch.nn.Module):
 
 actor = Counting()
 """
+ACTING = """
+import torch
+
+class Acting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(4, 2)
+
+    def forward(self, obs):
+        raise NotImplementedError
+
+    def act(self, obs, deterministic=False):
+        mean = self.net(obs)
+        return mean if deterministic else torch.normal(mean, 1.0)
+
+torch.manual_seed(0)
+model = Acting()
+"""
 WARNED = """
 import torch
 
@@ -66,6 +84,21 @@ def test_export_takes_memory_and_outputs_and_prints_json(workshop: Path) -> None
     assert data["certificate"]["passed"] is True
 
 
+def test_export_takes_a_method_and_constants(workshop: Path) -> None:
+    (workshop / "acting.py").write_text(ACTING)
+    words = ("export", "acting.py:model", "--input", "obs=4", "-o", "acting", "--json")
+    refused = roadworthy(*words, cwd=workshop)
+    assert refused.code == 2
+    assert "method='act'" in refused.out
+    refused = roadworthy(*words, "--method", "act", cwd=workshop)
+    assert refused.code == 2
+    assert "RW111" in refused.out
+    words = (*words, "--method", "act", "--constant", "deterministic=True")
+    assert roadworthy(*words, cwd=workshop).code == 0
+    against = ("verify", "acting", "--against", "acting.py:model")
+    assert roadworthy(*against, cwd=workshop).code == 0
+
+
 def test_what_is_ignored_is_taken_and_shown(workshop: Path) -> None:
     (workshop / "counting.py").write_text(COUNTING)
     words = ("export", "counting.py:actor", "--input", "obs=4", "-o", "ignoring")
@@ -96,6 +129,10 @@ def test_warnings_of_a_successful_export_are_printed(workshop: Path) -> None:
         (["my_policy.py:actor", "--input", "obs"], "cannot read --input 'obs'"),
         (["my_policy.py:actor", "--input", "obs=float33:4"], "cannot read --input"),
         (["my_policy.py:actor", "--input", "obs=4", "--memory", "h"], "cannot read --memory 'h'"),
+        (["my_policy.py:actor", "--input", "obs=4", "--constant", "mask"],
+         "cannot read --constant 'mask'"),
+        (["my_policy.py:actor", "--input", "obs=4", "--method", "forwards"],
+         "did you mean 'forward'?"),
         (["my_policy.py:actor", "--input", "obs=4", "--opset", "11"], "opset 11 is not supported"),
         (["my_policy.py:number", "--input", "obs=4"], "expected a torch.nn.Module, got int"),
         (["my_policy.py:Recurrent", "--input", "obs=4"], "is a class, not a trained policy"),

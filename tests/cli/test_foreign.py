@@ -70,6 +70,7 @@ USAGE = [
     ("export", "p.py:x", "-o", "b", "--input", "obs=abc"),
     ("export", "p.py:x", "-o", "b", "--memory", "h"),
     ("export", "p.py:x", "-o", "b", "--set", "h"),
+    ("export", "p.py:x", "-o", "b", "--constant", "h"),
     ("export", "p.py:x", "-o", "b", "--target", "onx"),
     ("export", "nobody.py:x", "-o", "b", "--input", "obs=4"),
     ("export", "p.py:x", "-o", "p.py"),

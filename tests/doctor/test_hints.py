@@ -21,7 +21,7 @@ FRAMEWORK = {"actor", "auto", "env", "exploration"}
 CALL = re.compile(
     r"\brw\.\w+\("
     r"|\b(?:memory|example|about|action|normalizer|outputs|targets|options|dynamic"
-    r"|decompositions|translations)=(?=[\[({]|rw\.)"
+    r"|decompositions|translations|constants)=(?=[\[({]|rw\.)"
 )
 
 

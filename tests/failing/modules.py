@@ -166,9 +166,10 @@ MODULES = {
         after=ClampsWhileComputing,
         line="self.net.weight.data.clamp_(-0.1, 0.1)",
         code="RW118",
-        what="forward changes weights through .data, which a captured graph cannot follow",
+        what="forward changes a tensor through .data, which a captured graph cannot follow",
         hint="do it once, before the export; or compute the new weight without storing it: "
-        "F.linear(x, self.net.weight.clamp(-1, 1), self.net.bias)",
+        "F.linear(x, self.net.weight.clamp(-1, 1), self.net.bias); state that is memory: "
+        "self.steps = self.steps + 1",
     ),
     "writes_view": Case(
         before=WritesIntoRows,

@@ -31,11 +31,7 @@ IN_MAKE_TEST = 12
 RUN = 40
 # Seed → what stands in the way, and is known: in Roadworthy, in torch.onnx or in onnxruntime.
 KNOWN: dict[int, str] = {
-    4: "tanhshrink: x - tanh(x) leaves two units of onnxruntime's tanh, 20 roundings of PyTorch",
-    13: "take_along_dim: torch.export fixes the batch where it broadcasts",
-    22: "logsigmoid in float64",
-    23: "a constant of a float64 graph is written in float32",
-    27: "scatter_add: ONNX wants as many updates as indices",
+    53: "an LSTM's gate below -17 is 0 in onnxruntime (RW340), and atan2 of -0 and 0 is -0",
 }
 
 
@@ -52,7 +48,7 @@ def seeds() -> list[object]:
 def test_a_random_policy_is_exported_and_behaves(seed: int) -> None:
     asked = Asked(twice=seed % 5 == 0, damage=seed % 4 == 0)
     failure = examine(grammar.generate(seed), asked)
-    if seed in KNOWN and failure is not None and failure.kind == "refused":
+    if seed in KNOWN and failure is not None and failure.kind in ("refused", "wrong"):
         pytest.xfail(KNOWN[seed])
     assert failure is None or failure.kind == "fair", (
         f"{failure.kind} {failure.key}\n{failure.text}"

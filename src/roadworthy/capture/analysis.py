@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import torch
 
@@ -12,14 +12,15 @@ from roadworthy.capture import memory as remembered
 from roadworthy.capture import probe
 from roadworthy.capture.call_style import call_style
 from roadworthy.capture.compose import ComposedPolicy, PureStep
-from roadworthy.capture.memory import Slot, Tensors, slot
+from roadworthy.capture.memory import Slot, Tensors
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.stages import declared_slots
 from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
-from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.capture.state.starts import declaration_of, made_at_first, refuse_other_start
+from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
 from roadworthy.source import Attribute, Source
-from roadworthy.spec.layout import unpack
 from roadworthy.spec.port import BATCH, About, Port
 from roadworthy.spec.signature import Action, Signature
 from roadworthy.spec.transforms import ActionStep, Argmax, Clip, MultiDiscrete, ScaleToBounds
@@ -44,26 +45,50 @@ class ModuleAnalysis:
         self.step = PureStep(self.composed, self._output_names())
         self.memory_axes, self.memory_rows = self._memory_rows()
         inputs, memory = self.sized({}), self.fresh_memory({})
-        probe.refuse_randomness(self.step, inputs, memory)
+        try:
+            probe.refuse_randomness(self.step, inputs, memory)
+        except BatchSpecialised as error:
+            if not assume_pure:
+                self._refuse_kept_rows(error)
+            raise
         if not assume_pure:
             with preserved(source.module):
                 results = probe.run(self.step, inputs, memory)
             outputs = dict(zip(self.step.outputs, results, strict=False))
             refuse_plain_state(source, inputs, outputs)
+            refuse_other_start(self.composed, self.memory_rows, self._works_with)
             refuse_resets(self.composed, inputs, memory, self.memory_rows)
             refuse_state(self.composed, inputs, memory, self._works_with)
-        probe.refuse_unseen_state(self.step, inputs, memory)
+        works = None if assume_pure else self._works_with
+        probe.refuse_unseen_state(self.step, inputs, memory, works)
         self.signature = self._signature()
 
-    def _works_with(self, name: str, path: str) -> bool:
-        """Whether the attribute at `path` can be declared as memory."""
-        memory = {**self.source.memory, name: Attribute(path, initial="current")}
+    def _refuse_kept_rows(self, error: BatchSpecialised) -> None:
+        """A better error where it is undeclared state that has the rows of the example."""
+        example, memory = self.example, self._given_memory()
+        call = partial(probe.call_natively, self.composed, example, memory)
+        known = [each.path for each in self.slots]
+        places = made_at_first(self.source.module, call)
+        places = [each for each in places if each.partition("[")[0] not in known]
+        said = declaration_of(places, self._works_with)
+        if said:
+            raise ExportError(
+                "a call leaves it behind for the next one, with the rows of the example",
+                code="RW112",
+                where=f"{type(self.source.module).__name__}.{places[0]}",
+                hint=f"declare what persists: {said}",
+            ) from error
+
+    def _works_with(self, more: Mapping[str, Attribute]) -> ModuleAnalysis | None:
+        """The analysis with more memory declared; None where that cannot be."""
+        memory = {**self.source.memory, **more}
         try:
             with preserved(self.source.module):
-                ModuleAnalysis(dataclasses.replace(self.source, memory=memory), assume_pure=True)
+                return ModuleAnalysis(
+                    dataclasses.replace(self.source, memory=memory), assume_pure=True
+                )
         except Exception:  # whatever the user's code does with a memory that has other rows
-            return False
-        return True
+            return None
 
     @property
     def symbols(self) -> list[str]:
@@ -88,24 +113,14 @@ class ModuleAnalysis:
 
     def _memory_slots(self) -> tuple[tuple[Slot, ...], Tensors]:
         """The declared memories, and where each of their ports starts."""
-        module, declared = self.source.module, self.source.memory
-        for name in declared:
+        for name in self.source.memory:
             if name in self.source.example:
                 raise UsageError(
                     f"{name!r} is in the example and in memory=",
                     where="memory",
                     hint="leave it out of the example: the policy feeds its memory back itself",
                 )
-        slots = {n: slot(n, None, v) for n, v in declared.items() if not isinstance(v, Attribute)}
-        initial: Tensors = {}
-        for name, each in slots.items():
-            initial |= {p: v.detach().cpu() for p, v in unpack(each.layout, declared[name]).items()}
-        kept = {n: v for n, v in declared.items() if isinstance(v, Attribute)}
-        held = {name: remembered.attribute(module, each.path) for name, each in kept.items()}
-        made = held if None not in held.values() else self._after_one_call(slots, initial, kept)
-        for name, place in kept.items():
-            slots[name] = slot(name, place.path, made[name])
-            initial |= remembered.attribute_start(place, name, held[name], made[name])
+        slots, initial = declared_slots(self.source)
         for port, value in initial.items():
             if not value.isfinite().all():
                 raise UsageError(
@@ -114,19 +129,7 @@ class ModuleAnalysis:
                     where=port,
                     hint="start from finite values, most often zeros",
                 )
-        ordered = tuple(slots[name] for name in declared)
-        # In the order of the slots, which is that of the results of a step.
-        return ordered, {port: initial[port] for each in ordered for port in each.ports}
-
-    def _after_one_call(
-        self, slots: Mapping[str, Slot], initial: Tensors, kept: Mapping[str, Attribute]
-    ) -> dict[str, Any]:
-        """What the attributes hold after a call: it shows the shape of those that were None."""
-        source = self.source
-        composed = ComposedPolicy(source, call_style(source, list(slots)), tuple(slots.values()))
-        with preserved(source.module):
-            probe.call_natively(composed, source.tensors, initial)
-            return {n: remembered.attribute(source.module, a.path) for n, a in kept.items()}
+        return slots, initial
 
     def _example(self) -> Tensors:
         example = self.source.tensors
@@ -176,11 +179,21 @@ class ModuleAnalysis:
 
     def _memory_rows(self) -> tuple[dict[str, int | None], Tensors]:
         """The batch axis of each memory, and the initial value of one row."""
+        numbers = {port for each in self.slots for port in each.numbers}
+        started = self.composed.started
         if self.source.batch or not self.initial:
-            return dict.fromkeys(self.initial), self.initial
-        axes = probe.batch_axes(self.step, self.initial, self.example)
-        rows = {name: remembered.one_row(name, v, axes[name]) for name, v in self.initial.items()}
-        return dict(axes), rows
+            rows = {n: v.reshape(()) if n in numbers else v for n, v in self.initial.items()}
+            if started:
+                rows[started] = torch.zeros((), dtype=torch.bool)
+            return dict.fromkeys(rows), rows
+        initial = self.initial
+        if started:
+            initial = initial | {started: torch.zeros(1, dtype=torch.bool)}
+        found = probe.batch_axes(self.step, initial, self.example)
+        rows = {name: remembered.one_row(name, v, found[name]) for name, v in initial.items()}
+        axes: dict[str, int | None] = {name: max(axis, 0) for name, axis in found.items()}
+        self.composed.memory_axes = axes
+        return axes, rows
 
     def _signature(self) -> Signature:
         shapes = probe.symbolic_shapes(self.step, self.sized, self.fresh_memory, self.symbols)

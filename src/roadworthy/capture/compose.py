@@ -6,18 +6,28 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from roadworthy.capture import transforms
 from roadworthy.capture.call_style import CallStyle
-from roadworthy.capture.memory import Slot, Tensors, insert_attributes, read_attributes
-from roadworthy.capture.state.ports import refuse_returned_twin
+from roadworthy.capture.memory import (
+    Slot,
+    Tensors,
+    attribute,
+    insert_attributes,
+    read_attributes,
+    set_attribute,
+)
+from roadworthy.capture.results import split_result
+from roadworthy.capture.state.ports import refuse_misplaced_memory, refuse_returned_twin
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
-from roadworthy.source import Source
+from roadworthy.source import STARTED, Source
 from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
@@ -35,6 +45,8 @@ class ComposedPolicy(nn.Module):
         self.normalized = tuple(normalizers)
         self.normalizers = nn.ModuleList(transforms.normalizer(n) for n in normalizers.values())
         self.steps = nn.ModuleList(transforms.action_step(step) for step in source.steps)
+        # Where each memory has its batch axis, as far as it is known.
+        self.memory_axes: dict[str, int | None] = {}
 
     @property
     def input_names(self) -> list[str]:
@@ -43,23 +55,60 @@ class ComposedPolicy(nn.Module):
 
     @property
     def memory_names(self) -> list[str]:
-        return [port for slot in self.slots for port in slot.ports]
+        names = [port for slot in self.slots for port in slot.ports]
+        return [*names, self.started] if self.started else names
+
+    @property
+    def started(self) -> str:
+        """The memory that tells rows in their first step from others; empty where none need it."""
+        if not any(slot.start for slot in self.slots):
+            return ""
+        taken = [port for slot in self.slots for port in slot.ports]
+        return next(name for name in STARTED if name not in taken)
 
     def forward(self, inputs: Mapping[str, Tensor], memory: Tensors) -> tuple[Tensors, Tensors]:
         """One step. Attributes that `memory` does not hold are left to the module itself."""
+        if not self.started or self.started not in memory:
+            return self._once(inputs, memory, self.slots)
+        begun = memory[self.started]
+        later = self._once(_cloned(inputs), _cloned(memory), self.slots)
+        starting = tuple(replace(slot, form=slot.start or slot.form) for slot in self.slots)
+        with attributes_kept(self.module, self.slots):
+            first = self._once(_cloned(inputs), _cloned(memory), starting)
+        outputs = {
+            name: where_rows(begun, value, first[0][name], 0) for name, value in later[0].items()
+        }
+        persisted = {
+            name: where_rows(begun, value, first[1][name], self.memory_axes.get(name, 0))
+            for name, value in later[1].items()
+        }
+        return outputs, persisted | {self.started: torch.ones_like(begun)}
+
+    def _once(
+        self, inputs: Mapping[str, Tensor], memory: Tensors, slots: tuple[Slot, ...]
+    ) -> tuple[Tensors, Tensors]:
+        """One call of the module, which finds its attributes as the slots say."""
         values = dict(inputs)
         for name, normalize in zip(self.normalized, self.normalizers, strict=True):
             values[name] = normalize(values[name])
         arguments = {n: pack(lay, values) for n, lay in self.source.inputs.items()}
         in_arguments = [slot for slot in self.slots if slot.path is None]
-        insert_attributes(self.slots, self.module, memory)
+        insert_attributes(slots, self.module, memory)
+        fed = {slot.name: slot.form.pack(memory) for slot in in_arguments}
         result = self.calling.call(
-            self.module, arguments, {slot.name: pack(slot.layout, memory) for slot in in_arguments}
+            self.source.function, arguments, {**self.source.constants, **fed}
         )
         refuse_returned_twin(self.source, result)
+        refuse_misplaced_memory(self.source, result, in_arguments, memory)
         returned, persisted = split_result(result, in_arguments)
         outputs = named_outputs(returned, self.source)
-        return self._acted(outputs, inputs), persisted | read_attributes(self.slots, self.module)
+        held = read_attributes(self.slots, self.module)
+        rows = next(iter(inputs.values())).shape[:1]
+        # A number that a call sets anew is the same for every row.
+        alone = {n for slot in self.slots for n in slot.numbers if n in memory and not held[n].ndim}
+        fixed = self.source.batch is not None
+        held |= {name: held[name].expand(() if fixed else rows) for name in alone}
+        return self._acted(outputs, inputs), persisted | held
 
     def _acted(self, outputs: Tensors, inputs: Mapping[str, Tensor]) -> Tensors:
         if not self.steps:
@@ -97,7 +146,7 @@ class PureStep(nn.Module):
         copies = [tensor.clone() for tensor in tensors]
         inputs = dict(zip(composed.input_names, copies[:count], strict=True))
         memory = dict(zip(composed.memory_names, copies[count:], strict=True))
-        with self.watch(), attributes_kept(composed.module):
+        with self.watch(), attributes_kept(composed.module, composed.slots):
             outputs, after = composed(inputs, memory)
         return (
             *(outputs[name] for name in self.outputs),
@@ -106,12 +155,13 @@ class PureStep(nn.Module):
 
 
 @contextmanager
-def attributes_kept(module: nn.Module) -> Iterator[None]:
+def attributes_kept(module: nn.Module, slots: Sequence[Slot]) -> Iterator[None]:
     """Attributes and buffers that are rebound inside are bound again to what they were.
 
     While a graph is captured they would otherwise go on holding tensors of the capture.
     """
     before = [(each, dict(vars(each)), dict(each._buffers)) for each in module.modules()]
+    inside = [(slot.path, attribute(module, slot.path)) for slot in slots if slot.path is not None]
     try:
         yield
     finally:
@@ -120,38 +170,20 @@ def attributes_kept(module: nn.Module) -> Iterator[None]:
                 vars(each).clear()
                 vars(each).update(own)
             each._buffers.update(buffers)
+        for path, value in inside:
+            if attribute(module, path) is not value:
+                set_attribute(module, path, value)
 
 
-def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:
-    """What `forward` returned, apart: the outputs, and the memory that follows them."""
-    if not slots:
-        return result, {}
-    if isinstance(result, Mapping):
-        lacking = [slot.name for slot in slots if slot.name not in result]
-        if not lacking:
-            rest = {key: value for key, value in result.items() if key not in _names(slots)}
-            return rest, {k: v for s in slots for k, v in unpack(s.layout, result[s.name]).items()}
-        raise ExportError(
-            f"forward does not return the memory {lacking[0]!r}",
-            where="memory",
-            hint=f"return its next value under that name: {{'actions': …, {lacking[0]!r}: …}}",
-        )
-    parts = list(result) if isinstance(result, (tuple, list)) else [result]
-    # (actions, (h, c)) means the same as (actions, h, c).
-    if len(parts) == 2 and len(slots) > 1 and isinstance(parts[1], (tuple, list)):
-        parts = [parts[0], *parts[1]]
-    if len(parts) <= len(slots):
-        raise ExportError(
-            f"forward returns {len(parts)} values, expected the outputs and then "
-            f"{len(slots)} memory values",
-            where="memory",
-            hint=f"end forward with: return actions, {', '.join(_names(slots))}",
-        )
-    outputs, memory = parts[: -len(slots)], parts[-len(slots) :]
-    persisted: Tensors = {}
-    for slot, value in zip(slots, memory, strict=True):
-        persisted |= unpack(slot.layout, value)
-    return outputs[0] if len(outputs) == 1 else tuple(outputs), persisted
+def where_rows(mask: Tensor, one: Tensor, other: Tensor, axis: int | None) -> Tensor:
+    """`one` in the rows of the mask, `other` in the rest; `axis` is that of the rows."""
+    if mask.ndim and axis is not None:
+        mask = mask.reshape(*(1,) * axis, -1, *(1,) * (one.ndim - axis - 1))
+    return torch.where(mask, one, other)
+
+
+def _cloned(tensors: Mapping[str, Tensor]) -> Tensors:
+    return {name: value.clone() for name, value in tensors.items()}
 
 
 def named_outputs(result: Any, source: Source) -> Tensors:
@@ -161,9 +193,9 @@ def named_outputs(result: Any, source: Source) -> Tensors:
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise ExportError(
-                f"forward returns a {type(tensor).__name__}, expected tensors",
+                f"{source.called} returns a {type(tensor).__name__}, expected tensors",
                 code="RW190",
-                where=return_line(type(source.module).forward) or where,
+                where=return_line(source.code) or where,
                 hint="return a tensor of it, such as distribution.mean"
                 if isinstance(tensor, Distribution)
                 else "return a tensor with one row for each row of the input, or do not return it",
@@ -171,14 +203,15 @@ def named_outputs(result: Any, source: Source) -> Tensors:
     wanted = source.outputs if source.outputs is not None else names
     if wanted is None and len(tensors) > 1:
         raise UsageError(
-            f"forward returns {len(tensors)} tensors without names",
+            f"{source.called} returns {len(tensors)} tensors without names",
             where=where,
-            hint="name them: outputs=('actions', …), with None for one to leave out",
+            hint=f"name them: outputs={_proposed(source, len(tensors))!r}, with None for one to "
+            "leave out",
         )
     wanted = [_free_name(source)] if wanted is None else wanted
     if len(wanted) != len(tensors):
         raise UsageError(
-            f"outputs names {len(wanted)} tensors, forward returns {len(tensors)}",
+            f"outputs names {len(wanted)} tensors, {source.called} returns {len(tensors)}",
             where=where,
             hint="give one name for each tensor, and None for one to leave out",
         )
@@ -190,6 +223,10 @@ def named_outputs(result: Any, source: Source) -> Tensors:
             hint="give each its own name: outputs=(…)",
         )
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
+
+
+def _proposed(source: Source, count: int) -> tuple[str, ...]:
+    return (_free_name(source), *(f"output_{place}" for place in range(2, count + 1)))
 
 
 def _free_name(source: Source) -> str:
@@ -211,7 +248,3 @@ def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
     if isinstance(result, (tuple, list)):
         return None, list(unpack(layout_of("", result), result).values())
     return None, [result]
-
-
-def _names(slots: Sequence[Slot]) -> list[str]:
-    return [slot.name for slot in slots]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors, axes_to_try, one_row
 from roadworthy.capture.snapshot import preserved
-from roadworthy.errors import ExportError, UsageError
+from roadworthy.capture.state.starts import Works, declaration_of, made_at_first
+from roadworthy.errors import ExportError, RoadworthyError, UsageError
 from roadworthy.lines import current_line
 from roadworthy.spec.tolerance import SAME_POLICY
 
@@ -62,27 +64,38 @@ def run(step: PureStep, inputs: Tensors, memory: Tensors) -> tuple[torch.Tensor,
 
 
 def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, int]:
-    """Where each memory has its batch axis: the way in which three rows equal each row alone."""
-    three = resized(example, {name: {0: 3} for name in example})
-    alone = [{name: tensor[i : i + 1] for name, tensor in three.items()} for i in range(3)]
+    """Where each memory has its batch axis: the way in which some rows equal each row alone."""
+    count = _unlike_any_size(step.composed.module, initial, example)
+    several = resized(example, {name: {0: count} for name in example})
+    alone = [{name: tensor[i : i + 1] for name, tensor in several.items()} for i in range(count)]
     differing: UsageError | None = None
-    for axes in axes_to_try(initial):
+    numeric: Exception | None = None
+    ran: Tensors | None = None
+    for axes in axes_to_try(step.composed.slots, initial):
+        step.composed.memory_axes = {name: max(axis, 0) for name, axis in axes.items()}
         try:
             rows = {name: one_row(name, value, axes[name]) for name, value in initial.items()}
         except UsageError as error:
             differing = error
             continue
         try:
-            together = run(step, three, expanded(rows, axes, 3))
-            singles = [run(step, one, expanded(rows, axes, 1)) for one in alone]
-        except Exception:  # a wrong axis fails in whatever way the user's code fails
+            laid = step.composed.memory_axes
+            together = run(step, several, expanded(rows, laid, count))
+            singles = [run(step, one, expanded(rows, laid, 1)) for one in alone]
+        except Exception as error:  # a wrong axis fails in whatever way the user's code fails
+            numeric = numeric or (error if _reads_number(error) else None)
             continue
-        if _keeps_shape(step, together, expanded(rows, axes, 3)) and _row_by_row(
-            step, together, singles, axes
+        if _keeps_shape(step, together, expanded(rows, laid, count)) and _row_by_row(
+            step, together, singles, {name: axis or 0 for name, axis in laid.items()}
         ):
             return axes
+        ran = expanded(rows, laid, count)
+    if numeric is not None:
+        raise numeric
     if differing is not None:
         raise differing
+    if ran is not None:
+        refuse_randomness(step, several, ran)  # rows that are drawn follow nothing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
     raise ExportError(
         f"no axis of the memory follows the batch: {shapes}",
@@ -92,27 +105,65 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
     )
 
 
+def _unlike_any_size(module: torch.nn.Module, *some: Tensors) -> int:
+    """A number of rows that nothing else is the size of: three rows beside three columns fit in
+    two ways."""
+    held = [*module.parameters(), *module.buffers(), *(v for each in some for v in each.values())]
+    sizes = {size for tensor in held for size in tensor.shape}
+    return next((count for count in (3, 5, 7, 11) if count not in sizes), 13)
+
+
+def _reads_number(error: Exception) -> bool:
+    """Whether the code reads a number that is memory as only Python can."""
+    return isinstance(error, RoadworthyError) and any(f.code == "RW103" for f in error.findings)
+
+
 def refuse_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
     """An error if the same inputs give different outputs."""
-    results = []
-    for seed in (1, 1, 2):
-        with preserved(step.composed.module, step.composed.normalizers):
-            torch.manual_seed(seed)
-            np.random.seed(seed)  # modules that draw use the global generator
-            random.seed(seed)
-            results.append(run(step, inputs, memory))
-    first, again, other = results
+    first, again, other = (_seeded(step, inputs, memory, seed) for seed in (1, 1, 2))
     if not _close(first, again):
         names = [*step.outputs, *step.composed.memory_names]
         calls = (dict(zip(names, each, strict=True)) for each in (first, again))
         raise _unseen(step.composed.module, *calls)
     if not _close(first, other):
+        flag = _flag_against_randomness(step, inputs, memory)
         raise ExportError(
             "the outputs are random: the same inputs gave different values",
             code="RW111",
             where=random_line(step, inputs, memory) or type(step.composed.module).__name__,
-            hint="return the mean or the mode of the distribution instead of a sample",
+            hint=f"{step.composed.source.called} has an argument that ends it: constants={flag!r}"
+            if flag
+            else "return the mean or the mode of the distribution instead of a sample",
         )
+
+
+def _seeded(
+    step: PureStep, inputs: Tensors, memory: Tensors, seed: int
+) -> tuple[torch.Tensor, ...]:
+    with preserved(step.composed.module, step.composed.normalizers):
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # modules that draw use the global generator
+        random.seed(seed)
+        return run(step, inputs, memory)
+
+
+def _flag_against_randomness(step: PureStep, inputs: Tensors, memory: Tensors) -> dict[str, bool]:
+    """The argument, such as `deterministic`, with which nothing is drawn; found by trying."""
+    composed = step.composed
+    for name, argument in composed.source.arguments.items():
+        if not isinstance(argument.default, bool):
+            continue
+        flag = {name: not argument.default}
+        told = replace(composed.source, constants={**composed.source.constants, **flag})
+        other = ComposedPolicy(told, composed.calling, composed.slots)
+        other.memory_axes = composed.memory_axes
+        try:
+            quiet = PureStep(other, step.outputs)
+            if _close(*(_seeded(quiet, inputs, memory, seed) for seed in (1, 2))):
+                return flag
+        except Exception:  # whatever the user's code does with the flag
+            continue
+    return {}
 
 
 class _FirstDraw(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -134,7 +185,9 @@ def random_line(step: PureStep, inputs: Tensors, memory: Tensors) -> str:
     return draws.line
 
 
-def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> None:
+def refuse_unseen_state(
+    step: PureStep, inputs: Tensors, memory: Tensors, works: Works | None = None
+) -> None:
     """An error if an earlier step changes what a later step returns, by whatever way."""
     module, normalizers = step.composed.module, step.composed.normalizers
     other = {n: t + 1 if t.is_floating_point() else t.clone() for n, t in inputs.items()}
@@ -146,6 +199,8 @@ def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
     if _close(tuple(later.values()), tuple(first.values())):
         return
     ignored = step.composed.source.ignore
+    if works is not None and not ignored:
+        _refuse_made_at_first(step, inputs, memory, works)
     if not ignored:
         raise _unseen(module, first, later)
     raise ExportError(
@@ -154,6 +209,22 @@ def refuse_unseen_state(step: PureStep, inputs: Tensors, memory: Tensors) -> Non
         where=type(module).__name__,
         hint="declare what persists with memory=…, and take it out of ignore=",
     )
+
+
+def _refuse_made_at_first(step: PureStep, inputs: Tensors, memory: Tensors, works: Works) -> None:
+    """An error with the declaration of what a first call makes, where that can be declared."""
+    module = step.composed.module
+    places = made_at_first(module, lambda: call_natively(step.composed, inputs, memory))
+    declared = [slot.path for slot in step.composed.slots]
+    fresh = [each for each in places if each.partition("[")[0] not in declared]
+    said = declaration_of(fresh, works)
+    if said:
+        raise ExportError(
+            "the first call of an episode leaves something that every later call reads",
+            code="RW112",
+            where=f"{type(module).__name__}.{fresh[0]}",
+            hint=f"declare what persists: {said}",
+        )
 
 
 def _unseen(module: torch.nn.Module, first: Tensors, later: Tensors) -> ExportError:

@@ -9,13 +9,14 @@ import torch
 
 from roadworthy.capture.memory import Slot
 from roadworthy.errors import UsageError
-from roadworthy.source import Attribute, Source
+from roadworthy.source import FIRST_INPUT, FORWARD, Argument, Attribute, Place, Source
 from roadworthy.spec.layout import pack
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.transforms import tagged
 
 MODULE = "module"
+FUNCTION = "function"
 
 
 def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
@@ -26,12 +27,16 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
         "outputs": None if source.outputs is None else list(source.outputs),
         "memory": {slot.name: slot.layout for slot in slots},
         "attributes": {slot.name: slot.path for slot in slots if slot.path is not None},
+        **_noted("first_input", [slot.name for slot in slots if slot.start is not None]),
+        **_noted("returned", {s.name: s.returned for s in slots if s.returned is not None}),
         "normalizers": {
             port: MODULE if isinstance(each, torch.nn.Module) else each.to_json()
             for port, each in normalizers.items()
         },
         "action": [step.to_json() for step in source.steps],
         "batch": source.batch,
+        **({} if source.method == FORWARD else {"method": _method(source)}),
+        **({"constants": dict(source.constants)} if source.constants else {}),
         **({"ignore": list(source.ignore)} if source.ignore else {}),
         **({} if source.rewritten is None else {"rewritten": source.rewritten.keywords}),
     }
@@ -43,6 +48,8 @@ def source_from(
     signature: Signature,
     *,
     normalizer: Any = None,
+    method: Any = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> Source:
     """The source that `recipe` describes, around another instance of its module."""
     ports = {port.name: port for port in signature.inputs}
@@ -52,12 +59,14 @@ def source_from(
         for name, port in ports.items()
     }
     initial = {m.name: torch.from_numpy(m.fresh(1)) for m in signature.memory}
-    paths = recipe["attributes"]
+    paths, first = recipe["attributes"], recipe.get("first_input", ())
     return Source(
         module,
         example={name: pack(layout, examples) for name, layout in recipe["inputs"].items()},
         memory={
-            name: Attribute(paths[name]) if name in paths else pack(layout, initial)
+            name: Attribute(paths[name], FIRST_INPUT if name in first else None)
+            if name in paths
+            else Argument(pack(layout, initial), _place(recipe.get("returned", {}).get(name)))
             for name, layout in recipe["memory"].items()
         },
         normalizer=normalizer or _normalizers(recipe) or None,
@@ -66,7 +75,35 @@ def source_from(
         dynamic=_dynamic(signature),
         batch=recipe["batch"],
         ignore=recipe.get("ignore", ()),
+        method=method or _same_method(recipe),
+        constants=recipe.get("constants", {}) if constants is None else constants,
     )
+
+
+def _noted(key: str, value: Any) -> dict[str, Any]:
+    """The entry of a recipe, where there is something to say."""
+    return {key: value} if value else {}
+
+
+def _place(told: Any) -> Place | None:
+    return tuple(told) if isinstance(told, list) else told
+
+
+def _method(source: Source) -> str | dict[str, str]:
+    """The name of the method; of a function, which has no form in JSON, only its own."""
+    if isinstance(source.method, str):
+        return source.method
+    return {FUNCTION: getattr(source.method, "__qualname__", type(source.method).__name__)}
+
+
+def _same_method(recipe: Mapping[str, Any]) -> str:
+    method = recipe.get("method", FORWARD)
+    if not isinstance(method, str):
+        raise UsageError(
+            f"the bundle was exported with a function, method={method[FUNCTION]}",
+            hint="pass it again to rw.verify: method=lambda m, obs: …",
+        )
+    return method
 
 
 def _normalizers(recipe: Mapping[str, Any]) -> dict[str, Any]:

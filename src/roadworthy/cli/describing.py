@@ -29,6 +29,16 @@ Ignored = Annotated[
     list[str] | None,
     typer.Option("--ignore", help="What persists between calls and does not matter: steps"),
 ]
+Method = Annotated[
+    str | None,
+    typer.Option("--method", help="What acts, where it is not forward: act_inference"),
+]
+Constants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constant", help="NAME=VALUE: an argument that never changes: deterministic=True"
+    ),
+]
 
 Exploration = Annotated[
     str | None,
@@ -54,6 +64,8 @@ def keywords(
     env: FrameworkEnv = None,
     settings: Settings = None,
     ignore: Ignored = None,
+    method: Method = None,
+    constants: Constants = None,
 ) -> dict[str, Any]:
     """What was said, as `rw.export` takes it; nothing for what was not said."""
     said = {
@@ -61,6 +73,8 @@ def keywords(
         "memory": dict(pair(each, "--memory", "h=hidden") for each in memory) if memory else None,
         "outputs": [None if name == "-" else name for name in outputs] if outputs else None,
         "ignore": ignore or None,
+        "method": method,
+        "constants": _pairs(constants, "--constant", "deterministic=True") or None,
         "exploration": exploration,
         "env": None if env is None else resolve(env),
         **framework_keywords(settings),
@@ -70,7 +84,11 @@ def keywords(
 
 def framework_keywords(settings: Settings) -> dict[str, Any]:
     """The keywords of `--set`: Python values where they read as such, `file.py:name`, or text."""
-    pairs = [pair(each, "--set", "frame_stack=4") for each in settings or ()]
+    return _pairs(settings, "--set", "frame_stack=4")
+
+
+def _pairs(said: list[str] | None, option: str, such_as: str) -> dict[str, Any]:
+    pairs = [pair(each, option, such_as) for each in said or ()]
     return {name: _value(text) for name, text in pairs}
 
 
@@ -83,7 +101,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def refuse_unreadable(inputs: Inputs, memory: Memories, settings: Settings) -> None:
+def refuse_unreadable(
+    inputs: Inputs, memory: Memories, settings: Settings, constants: Constants
+) -> None:
     """An error for an option that cannot be read: in time, before PyTorch is imported."""
     for each in inputs or ():
         _shape(each)
@@ -91,6 +111,8 @@ def refuse_unreadable(inputs: Inputs, memory: Memories, settings: Settings) -> N
         pair(each, "--memory", "h=hidden")
     for each in settings or ():
         pair(each, "--set", "frame_stack=4")
+    for each in constants or ():
+        pair(each, "--constant", "deterministic=True")
 
 
 def example(text: str) -> tuple[str, torch.Tensor]:

@@ -10,11 +10,13 @@ from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, working
 from roadworthy.cli.describing import (
+    Constants,
     Exploration,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
+    Method,
     Outputs,
     Settings,
     keywords,
@@ -36,6 +38,8 @@ def doctor(
     env: FrameworkEnv = None,
     settings: Settings = None,
     ignore: Ignored = None,
+    method: Method = None,
+    constants: Constants = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
@@ -50,7 +54,9 @@ def doctor(
 
     Next: roadworthy explain CODE.
     """
-    refuse_unreadable(inputs, memory, settings)  # before PyTorch is imported, which takes seconds
+    refuse_unreadable(
+        inputs, memory, settings, constants
+    )  # before PyTorch is imported, which takes seconds
     refuse_unreachable(source)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
@@ -60,7 +66,9 @@ def doctor(
         progress("loading the source")
         found = thing(source)
         progress("reading, running and trying it")
-        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
+        given = keywords(
+            inputs, memory, outputs, exploration, env, settings, ignore, method, constants
+        )
         diagnosis = diagnose(found, **given, fix=fix)
     if as_json:
         print_json(

@@ -20,11 +20,13 @@ from roadworthy.cli.console import (
     working,
 )
 from roadworthy.cli.describing import (
+    Constants,
     Exploration,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
+    Method,
     Outputs,
     Settings,
     keywords,
@@ -48,6 +50,8 @@ def export(
     env: FrameworkEnv = None,
     settings: Settings = None,
     ignore: Ignored = None,
+    method: Method = None,
+    constants: Constants = None,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -69,6 +73,8 @@ def export(
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
+    roadworthy export train.py:model --input obs=48 --method act --constant noise=False -o ant
+
     roadworthy export my_torchrl.py:policy --env my_torchrl.py:make_env --exploration mode -o pong
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
@@ -76,7 +82,7 @@ def export(
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, settings)
+    refuse_unreadable(inputs, memory, settings, constants)
     for target in targets or ():
         targets_table.get(target)
     refuse_unreachable(source)
@@ -98,7 +104,9 @@ def export(
         )
         progress("loading the source")
         found = thing(source)
-        given = keywords(inputs, memory, outputs, exploration, env, settings, ignore)
+        given = keywords(
+            inputs, memory, outputs, exploration, env, settings, ignore, method, constants
+        )
         refuse_bare_module(found, given)
         bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])

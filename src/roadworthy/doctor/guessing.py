@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 import torch
 
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
-from roadworthy.source import forward_parameters
 
 # Cameras in reinforcement learning are square and of this size more often than of any other.
 _PIXELS = 84
@@ -16,7 +16,7 @@ _PIXELS = 84
 
 def guess(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
     """Input name → the shape of an example, or nothing where it cannot be told."""
-    names = forward_parameters(module)
+    names = [*inspect.signature(module.forward).parameters]
     if len(names) > 1:
         return {}
     for layer in module.modules():

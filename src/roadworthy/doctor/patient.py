@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.errors import Finding
 from roadworthy.lines import is_authors_class
 from roadworthy.program import Program
-from roadworthy.source import Attribute, Source
+from roadworthy.source import FORWARD, Attribute, Source
 
 # Where training code keeps the network that acts.
 _ACTS = (
@@ -47,6 +48,20 @@ class Patient:
         if self.source is None:
             return frozenset()
         return frozenset(a.path for a in self.source.memory.values() if isinstance(a, Attribute))
+
+    @property
+    def begun(self) -> tuple[str, ...]:
+        """The methods of the module that a call begins with."""
+        if self.source is None:
+            return (FORWARD,)
+        if isinstance(self.source.method, str):
+            return (self.source.method,)
+        said = getattr(self.source.method, "__code__", None)
+        named = tuple(each for each in (said.co_names if said else ()) if self._is_method(each))
+        return named or (FORWARD,)
+
+    def _is_method(self, name: str) -> bool:
+        return inspect.isfunction(getattr(type(self.module), name, None))
 
     def written_by_users(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Path and module of every submodule whose class belongs to no library."""

@@ -19,15 +19,15 @@ Lines = frozenset[tuple[str, int]]
 def reached_lines(source: Source) -> Lines | None:
     """File and line of all that two calls run; None where the module does not run."""
     trail = Trail()
-    memory = {n: v for n, v in source.memory.items() if not isinstance(v, Attribute)}
     tensors = source.tensors
     values = {name: pack(layout, tensors) for name, layout in source.inputs.items()}
     try:
         with analysis_mode(source), preserved(source.module), torch.no_grad():
-            style = call_style(source, list(memory))
+            memory = [n for n, v in source.memory.items() if not isinstance(v, Attribute)]
+            style = call_style(source, memory)
             with trail.followed():
                 for _ in range(2):  # what is built once is not built by the second
-                    style.call(source.module, values, memory)
+                    style.call(source.function, values, source.named)
     except Exception:  # the export says why; until then all of the code may matter
         return None
     return frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -67,17 +67,20 @@ class _Method:
 
 
 def code_patterns(
-    module: torch.nn.Module, given: set[str], reached: Lines | None = None
+    module: torch.nn.Module,
+    given: set[str],
+    begun: Sequence[str] = ("forward",),
+    reached: Lines | None = None,
 ) -> list[CodePattern]:
-    """What `forward` of a module does that a graph cannot; `given` names its inputs, if known.
+    """What methods of a module do that a graph cannot; `given` names their inputs, if known.
 
-    `reached` are the lines that a call runs. What does not run because of how the policy is set up
-    is not read; what may run for other observations is.
+    `begun` are the methods that a call begins with, `reached` the lines that it runs. What does not
+    run because of how the policy is set up is not read; what may run for other observations is.
     """
     found: dict[tuple[Kind, str, str], CodePattern] = {}
     done: set[str] = set()
     read_first: set[str] = set()
-    waiting: list[tuple[str, set[str] | None]] = [("forward", None)]
+    waiting: list[tuple[str, set[str] | None]] = [(each, None) for each in begun]
     while waiting:
         name, tainted = waiting.pop(0)
         method = _method(type(module), name) if name not in done else None
@@ -87,8 +90,8 @@ def code_patterns(
         method.read_first = read_first
         if reached is not None and any(map(replace(method, reached=reached).ran, method.tree.body)):
             method.reached = reached
-        elif reached is not None and name == "forward":
-            break  # a part that no call uses
+        elif reached is not None and name in begun:
+            continue  # a part that no call uses
         inputs = set(inputs_of(method.tree))
         if tainted is None and given & inputs:
             tainted = given & inputs
@@ -321,9 +324,9 @@ def _attribute(node: ast.expr) -> str:
     return ""
 
 
-def mentioned(module: torch.nn.Module) -> Iterator[str]:
-    """The attributes of its own that a module's forward mentions, in any way."""
-    waiting, done = ["forward"], set()
+def mentioned(module: torch.nn.Module, begun: Sequence[str] = ("forward",)) -> Iterator[str]:
+    """The attributes of its own that methods of a module mention, in any way."""
+    waiting, done = [*begun], set()
     while waiting:
         name = waiting.pop()
         method = _method(type(module), name) if name not in done else None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import Finding
-from roadworthy.source import Attribute, Source
+from roadworthy.source import FIRST_INPUT, STARTED, Argument, Attribute, Source
 from roadworthy.spec.layout import layout_of, unpack
 from roadworthy.spec.port import BATCH, Array, Memory, shape_text
 from roadworthy.spec.signature import Signature
@@ -98,7 +98,12 @@ def _memory(signature: Signature, source: Source) -> Iterator[Finding]:
             continue
         for port, value in start.items():
             yield from _start_problems(declared[port], value)
+    first = any(
+        isinstance(m, Attribute) and m.initial == FIRST_INPUT for m in source.memory.values()
+    )
     for port in declared:
+        if first and port in STARTED:
+            continue
         if not any(port == name or port.startswith(f"{name}.") for name in known):
             yield Finding(
                 code=CODE,
@@ -112,9 +117,10 @@ def _start(name: str, value: Any, ports: list[Memory]) -> dict[str, Array]:
     """Where the source says that a memory starts; empty where the module knows it itself."""
     if isinstance(value, Attribute):
         told = value.initial
-        if told is None or isinstance(told, str):
+        if told is None or isinstance(told, str):  # current, first input: the module knows
             return {}
         return {m.name: m.fresh(1) * 0 + np.asarray(told, dtype=m.dtype) for m in ports}
+    value = value.initial if isinstance(value, Argument) else value
     leaves = unpack(layout_of(name, value), value)
     return {
         port: np.asarray(leaf.detach().cpu() if hasattr(leaf, "detach") else leaf)

@@ -27,9 +27,11 @@ _SUMS = frozenset({
 _COUNTS = frozenset({"cumsum", "mean", "prod", "std", "sum", "var"})
 # Functions that libraries compute by way of one: eˣ − 1, 1 / (1 + e⁻ˣ), 1 + erf x. A unit in the
 # last place of one is much of a small result, and none of PyTorch's business (RW340 names it).
-_BY_WAY_OF_ONE = frozenset({
-    "celu", "elu", "erfc", "gelu", "glu", "gru", "gru_cell", "lstm", "lstm_cell", "mish", "selu",
-    "sigmoid", "silu", "softplus", "special_erfc", "special_ndtr",
+_BY_WAY_OF_ONE = frozenset({"erfc", "sigmoid", "softplus", "special_erfc", "special_ndtr"})
+# Such functions whose small results may come out on the other side of zero.
+_AROUND_ZERO = frozenset({
+    "celu", "elu", "gelu", "glu", "gru", "gru_cell", "lstm", "lstm_cell", "mish", "selu", "silu",
+    "tanhshrink",
 })  # fmt: skip
 # Says that a value has the dtype which it had when it was captured.
 _ASSERTS = (_aten._assert_tensor_metadata.default,)
@@ -165,6 +167,8 @@ class Shaking(Recording):
         name = name_of(n.target) if n.op == "call_function" else ""
         if name in _BY_WAY_OF_ONE:
             return tree_map(self._moved_by_one, result)
+        if name in _AROUND_ZERO:
+            return tree_map(self._moved_around_zero, result)
         if name in _COUNTS:
             return tree_map(self._moved_unless_whole, result)
         return tree_map(self._moved, result) if name in _SUMS else result
@@ -181,6 +185,14 @@ class Shaking(Recording):
             return value
         units = self._units(value)
         return value * (1 - units) - 0.9 * value.clamp(-units, units)
+
+    def _moved_around_zero(self, value: Any) -> Any:
+        if not _is_float(value):
+            return value
+        units = self._units(value)
+        # By one unit of one to either side; what is large has larger units, towards zero as ever.
+        sides = units * (1 - 2 * (units > units.mean()).to(value.dtype))
+        return torch.where(value.abs() < 0.5, value + sides, value * (1 - units))
 
     def _units(self, like: torch.Tensor) -> torch.Tensor:
         """How far each element of a row is moved; all rows alike, which are states of their own."""

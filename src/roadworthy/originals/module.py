@@ -16,7 +16,9 @@ from roadworthy.capture.call_style import call_style
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.failures import explained
+from roadworthy.capture.forms import copied
 from roadworthy.capture.memory import Tensors
+from roadworthy.capture.stages import slots_of
 from roadworthy.errors import Finding, UsageError
 from roadworthy.originals.advisories import advisories
 from roadworthy.originals.exact import yardstick
@@ -26,8 +28,7 @@ from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstic
 from roadworthy.originals.unanswered import without_unanswered
 from roadworthy.originals.unapplied import unapplied
 from roadworthy.program import Program
-from roadworthy.source import Attribute, Rewriting, Source
-from roadworthy.spec.layout import Layout
+from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import Array
 from roadworthy.spec.samples import draw
 from roadworthy.spec.sampling import Sampling
@@ -44,16 +45,21 @@ class ModuleSteps:
     A module that keeps its memory in attributes keeps it there: nothing is substituted.
     """
 
-    def __init__(self, source: Source, signature: Signature, rows: int) -> None:
-        slots = tuple(_slot(source, signature, name) for name in source.memory)
+    def __init__(
+        self,
+        source: Source,
+        signature: Signature,
+        rows: int,
+        slots: tuple[remembered.Slot, ...] | None = None,
+    ) -> None:
+        slots = slots_for(source, signature) if slots is None else slots
         arguments = [slot.name for slot in slots if slot.path is None]
         self._composed = ComposedPolicy(source, call_style(source, arguments), slots)
         self._signature = signature
         self._attributes = [slot for slot in slots if slot.path is not None]
         self._starts = {
-            slot.path: remembered.attribute(source.module, slot.path)
+            str(slot.path): copied(remembered.attribute(source.module, str(slot.path)))
             for slot in self._attributes
-            if slot.path
         }
         self._memory: Tensors = {}
         self.rows = rows
@@ -88,12 +94,13 @@ class ModuleSteps:
     def memory_tensors(self) -> Tensors:
         module = self._composed.module
         # What is None until the first step stands for the initial value.
-        made = [each for each in self._attributes if self._made(each.path)]
+        made = [each for each in self._attributes if self._made(each)]
         held = self._fresh() | remembered.read_attributes(tuple(made), module)
         return {name: value.detach() for name, value in (held | self._memory).items()}
 
-    def _made(self, path: str | None) -> bool:
-        return path is not None and remembered.attribute(self._composed.module, path) is not None
+    def _made(self, slot: remembered.Slot) -> bool:
+        held = remembered.attribute(self._composed.module, str(slot.path))
+        return remembered.alike(held, slot.form.template)
 
     def _fresh(self) -> Tensors:
         return {m.name: torch.from_numpy(m.fresh(self.rows)) for m in self._signature.memory}
@@ -101,9 +108,10 @@ class ModuleSteps:
     def _reset_all(self) -> None:
         fresh = self._fresh()
         remembered.insert_attributes(tuple(self._attributes), self._composed.module, fresh)
-        for path, start in self._starts.items():
-            if start is None:
-                remembered.set_attribute(self._composed.module, path, None)
+        for slot in self._attributes:
+            start = self._starts[str(slot.path)]
+            if not remembered.alike(start, slot.form.template):
+                remembered.set_attribute(self._composed.module, str(slot.path), copied(start))
         inside = {port for slot in self._attributes for port in slot.ports}
         self._memory = {name: value for name, value in fresh.items() if name not in inside}
 
@@ -136,15 +144,15 @@ class ModuleOriginal(Original):
     @contextmanager
     def open(self, signature: Signature, *, rows: int) -> Iterator[ModuleSteps]:
         with export_mode(self.source):
-            yield ModuleSteps(self.source, signature, rows)
+            yield module_steps(self.source, signature, rows)
 
     def yardstick(self, signature: Signature) -> Yardstick | None:
         return yardstick(self.source, self.program, signature)
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
-        slots = [_slot(self.source, signature, name) for name in self.source.memory]
         fresh = {m.name: torch.from_numpy(m.fresh(self._example_rows)) for m in signature.memory}
         with export_mode(self.source):
+            slots = slots_for(self.source, signature)
             held = tuple(unapplied(self.source, slots, fresh))
         return (*advisories(self.source, signature), *held)
 
@@ -177,7 +185,7 @@ class ModuleOriginal(Original):
 @contextmanager
 def _opened(mistake: Mistake, signature: Signature, rows: int) -> Iterator[ModuleSteps]:
     with export_mode(mistake.source), mistake.applied():
-        yield ModuleSteps(mistake.source, signature, rows)
+        yield module_steps(mistake.source, signature, rows)
 
 
 class RewrittenSteps(ModuleSteps):
@@ -218,24 +226,33 @@ def original_of(source: Source, program: Program | None = None) -> ModuleOrigina
     return RewrittenOriginal(source, source.rewritten, program=program)
 
 
-def _slot(source: Source, signature: Signature, name: str) -> remembered.Slot:
-    """The slot as the signature knows it: an attribute may hold None until the first step."""
-    declared = source.memory[name]
-    if not isinstance(declared, Attribute):
-        return remembered.slot(name, None, declared)
-    ports = [m.name for m in signature.memory if m.name == name or m.name.startswith(f"{name}.")]
-    if not ports:
-        raise UsageError(
-            f"the bundle has no memory {name!r}",
-            where="memory",
-            hint="pass the Source that the bundle was exported from, or export again",
-        )
-    layout: Layout = name if ports == [name] else _nested(name, ports)
-    return remembered.Slot(name, declared.path, layout)
+def module_steps(source: Source, signature: Signature, rows: int) -> ModuleSteps:
+    """The live module: all rows in one call, or each alone where it keeps its state for one."""
+    from roadworthy.originals.rows import RowSteps  # which is a kind of ModuleSteps
+
+    slots = slots_for(source, signature)
+    alone = any(_is_for_one_row(slot, signature) for slot in slots)
+    return (RowSteps if alone else ModuleSteps)(source, signature, rows, slots)
 
 
-def _nested(name: str, ports: list[str]) -> Layout:
-    keys = [port.removeprefix(f"{name}.") for port in ports]
-    if all(key.isdigit() for key in keys):
-        return list(ports)
-    return dict(zip(keys, ports, strict=True))
+def _is_for_one_row(slot: remembered.Slot, signature: Signature) -> bool:
+    axes = {memory.name: len(memory.shape) for memory in signature.memory}
+    return (
+        slot.start is not None
+        or bool(slot.numbers)
+        or any(axes[leaf.port] != leaf.axes for leaf in slot.form.leaves)
+    )
+
+
+def slots_for(source: Source, signature: Signature) -> tuple[remembered.Slot, ...]:
+    """The declared memories, which must be those of the signature."""
+    slots = slots_of(source)
+    known = {memory.name for memory in signature.memory}
+    for slot in slots:
+        if not known.issuperset(slot.ports):
+            raise UsageError(
+                f"the bundle has no memory {slot.name!r}",
+                where="memory",
+                hint="pass the Source that the bundle was exported from, or export again",
+            )
+    return slots

@@ -41,7 +41,9 @@ _FORM: Form = {
         "ignore?": [str], "attributes?": {"*": str}, "inputs?": {}, "memory?": {},
         "normalizers?": {"*": (str, {"kind": str})}, "action?": [{"kind": str}],
         "batch?": (None, int), "outputs?": (None, [(None, str)]), "environment?": str,
-        "constants?": [str], "handed_over?": [str], "rewritten?": str,
+        "constants?": ([str], {}), "handed_over?": [str], "rewritten?": str,
+        "method?": (str, {"function": str}), "first_input?": [str],
+        "returned?": {"*": (int, str, [(int, str)])},
     },
 }  # fmt: skip
 

@@ -72,9 +72,9 @@ def test_what_the_hint_says_to_declare_can_be_declared(
     assert [each.name for each in bundle.signature.memory] == [match[1]]
 
 
-def test_a_tensor_without_rows_is_not_said_to_be_declarable(tmp_path: Path) -> None:
+def test_a_tensor_without_rows_can_be_declared(tmp_path: Path) -> None:
     (finding,) = refusal(wrong.BufferCounter(), tmp_path)
-    assert finding.hint.startswith("keep it in a tensor with a batch axis, then declare")
+    assert finding.hint.startswith("declare what persists: memory={'steps': 'steps'}")
 
 
 def test_a_counter_that_clears_declared_memory(tmp_path: Path) -> None:

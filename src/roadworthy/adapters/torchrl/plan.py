@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from roadworthy.adapters.torchrl.distributions import DistributionHead
@@ -34,6 +35,7 @@ class PortPlan:
     memory: dict[str, tuple[NestedKey, NestedKey]]
     initial: dict[str, Tensor]
     flags: list[NestedKey]
+    begins: dict[str, NestedKey] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def wiring(self, groups: Mapping[NestedKey, int]) -> Wiring:
@@ -43,6 +45,7 @@ class PortPlan:
             outputs={port_name(key): key for key in self.outputs},
             memory=self.memory,
             flags=tuple(self.flags),
+            begins=self.begins,
             groups=groups,
         )
 
@@ -78,13 +81,19 @@ def plan_ports(
     findings += [_undeclared_memory(key) for key in undeclared]
     _request_log_probs(stages, results)
     persisting |= set(undeclared)
+    flags = [key for key in read if is_reset_flag(key)]
+    # A module that keeps its state in memory is reset with it; any other is told where it begins.
+    told = [k for k in flags if any(k in s.in_keys for s in stages if not s.memory)]
+    begins = {port_name(key): key for key in told}
+    initial |= {name: torch.ones(1, 1, dtype=torch.bool) for name in begins}
     return PortPlan(
         stages=stages,
         inputs=[key for key in read if key not in persisting and not is_reset_flag(key)],
         outputs=results,
         memory=memory,
         initial=initial,
-        flags=[key for key in read if is_reset_flag(key)],
+        flags=[key for key in flags if key not in told],
+        begins=begins,
         findings=findings,
     )
 

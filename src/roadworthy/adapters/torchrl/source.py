@@ -92,7 +92,11 @@ def describe(
     ]
     if findings:
         raise UsageError(findings=findings)
-    tensors = {port_name(key): value for key, value in values.items()}
+    # Hidden states and noise start with one row, and so does what they go together with.
+    tensors = {
+        port_name(key): value if batch or not value.ndim else value[:1]
+        for key, value in values.items()
+    }
     wiring = plan.wiring(specs.groups(plan.inputs, example, bare))
     original = [*before, *_original_stages(policy, core, plan), *behind]
     sides = (plan.stages, original)

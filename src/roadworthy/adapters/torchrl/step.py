@@ -23,7 +23,8 @@ class Wiring:
     """Which key is which port.
 
     `memory` maps a name to the key that is read and the key that is written for the next step;
-    `flags` are the keys that say where an episode begins; `groups` are nested TensorDicts with
+    `flags` are the keys that say where an episode begins, and `begins` those of them that are
+    memory, true until the first step; `groups` are nested TensorDicts with
     batch axes behind the rows, such as agents, and how many.
     """
 
@@ -31,12 +32,13 @@ class Wiring:
     outputs: Mapping[str, NestedKey]
     memory: Mapping[str, tuple[NestedKey, NestedKey]]
     flags: Sequence[NestedKey] = ()
+    begins: Mapping[str, NestedKey] = field(default_factory=dict)
     groups: Mapping[NestedKey, int] = field(default_factory=dict)
     noise: Sequence[Noise] = ()
 
     def with_noise(self, noise: Sequence[Noise]) -> Wiring:
         """The same with noise ports, none of which has the name of another port."""
-        taken = {*self.inputs, *self.outputs, *self.memory}
+        taken = {*self.inputs, *self.outputs, *self.memory, *self.begins}
         free = [replace(each, name=f"policy_{each.name}" if each.name in taken else each.name)
                 for each in noise]  # fmt: skip
         return replace(self, noise=tuple(free))
@@ -72,6 +74,7 @@ class Step(nn.Module):
         return {
             **{name: values.get(key) for name, key in self.wiring.outputs.items()},
             **{name: values.get(after) for name, (_, after) in self.wiring.memory.items()},
+            **{name: torch.zeros_like(tensors[name]) for name in self.wiring.begins},
         }
 
     def draws(self, tensors: Mapping[str, Tensor]) -> Draws:
@@ -92,6 +95,8 @@ class Step(nn.Module):
             values.set(key, tensors[name])
         for name, (before, _) in self.wiring.memory.items():
             values.set(before, tensors[name])
+        for name, key in self.wiring.begins.items():
+            values.set(key, tensors[name])
         for key in self.wiring.flags:
             values.set(key, self._flags(rows))
         return values

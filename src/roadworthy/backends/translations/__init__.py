@@ -8,11 +8,11 @@ found and whose form could be put right stand here; those that could not are nam
 | --------------- | --------- |
 | `arithmetic.py` | remainders, quotients, rounding, signs, powers, clamps |
 | `constants.py`  | numbers that are no float32 |
-| `functions.py`  | atan2, logarithms and exponentials |
+| `functions.py`  | atan2, degrees, logarithms and exponentials |
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
 | `ordering.py`   | sorting, medians, running extremes, searching |
-| `shapes.py`     | squeezing, sums along an axis |
+| `shapes.py`     | squeezing, sums along an axis, scattering |
 """
 
 from __future__ import annotations

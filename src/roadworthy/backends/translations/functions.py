@@ -26,6 +26,19 @@ def atan2(self: Any, other: Any) -> Any:
     return op.Mul(angle, op.Where(negative(self), minus, one))
 
 
+def deg2rad(self: Any) -> Any:
+    """Times π / 180 in the value's own dtype: torchlib has the number in float32."""
+    return op.Mul(_floating(self), like(math.pi / 180, _floating(self)))
+
+
+def rad2deg(self: Any) -> Any:
+    return op.Mul(_floating(self), like(180 / math.pi, _floating(self)))
+
+
+def _floating(value: Any) -> Any:
+    return value if value.dtype.is_floating_point() else op.Cast(value, to=ir.DataType.FLOAT)
+
+
 def expm1(self: Any) -> Any:
     """eˣ − 1; near zero from the hyperbolic tangent, where the difference would cancel."""
     one, two = like(1.0, self), like(2.0, self)
@@ -150,6 +163,8 @@ def _integer(number: int) -> ir.TensorProtocol:
 
 TABLE = {
     _aten.atan2.default: atan2,
+    _aten.deg2rad.default: deg2rad,
+    _aten.rad2deg.default: rad2deg,
     _aten.expm1.default: expm1,
     _aten.special_expm1.default: expm1,
     _aten.log1p.default: log1p,

@@ -1,4 +1,4 @@
-"""Squeezing, sums along an axis: where onnxruntime is stricter than PyTorch about what it takes."""
+"""Squeezing, sums along an axis, scattering: where onnxruntime is stricter than PyTorch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,19 @@ def cumsum(self: Any, dim: int, dtype: int = -1) -> Any:
     return summed if inside == wanted else op.Cast(summed, to=wanted)
 
 
+def scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
+    """What is added may be larger than the index, and only its beginning is taken."""
+    if not self.shape:
+        return op.Add(self, src)
+    if not index.shape:
+        index, src = op.Reshape(index, [1]), op.Reshape(src, [1])
+    axes = list(range(len(self.shape)))
+    taken = op.Slice(src, [0] * len(axes), op.Shape(index), axes)
+    return op.ScatterElements(self, index, taken, axis=dim, reduction="add")
+
+
 TABLE = {
+    _aten.scatter_add.default: scatter_add,
     _aten.squeeze.dim: squeeze_dim,
     _aten.squeeze.dims: squeeze_dims,
     _aten.cumsum.default: cumsum,

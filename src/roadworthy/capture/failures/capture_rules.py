@@ -192,9 +192,10 @@ CAPTURE_RULES = (
         text=r"fake tensor in the exported program constant's list",
         line=r"\.data\b.*(_\(|=)",
         code="RW118",
-        what="forward changes weights through .data, which a captured graph cannot follow",
+        what="forward changes a tensor through .data, which a captured graph cannot follow",
         hint="do it once, before the export; or compute the new weight without storing it: "
-        "F.linear(x, self.net.weight.clamp(-1, 1), self.net.bias)",
+        "F.linear(x, self.net.weight.clamp(-1, 1), self.net.bias); state that is memory: "
+        "self.steps = self.steps + 1",
     ),
     Rule(
         text=r"got FakeTensor|NotImplemented to Tensor|[Pp]acked",

@@ -12,7 +12,7 @@ from roadworthy.capture.failures.rules import explanation
 from roadworthy.capture.failures.run_rules import RUN_RULES
 from roadworthy.errors import BatchSpecialised, ExportError, RoadworthyError
 from roadworthy.lines import quoted_line, user_line
-from roadworthy.source import Source
+from roadworthy.source import FORWARD, Source
 
 
 @contextmanager
@@ -35,19 +35,42 @@ def _run_failure(error: Exception, source: Source, rows: int | None) -> ExportEr
     if known is not None:
         return known
     raised = f"{type(error).__name__}: {_first_line(error)}"
+    if isinstance(error, NotImplementedError) and source.called == FORWARD:
+        return _no_forward(source, where)
     if rows is not None:
         return BatchSpecialised(
-            f"forward runs on the example, but with {rows} rows it raised {raised}",
+            f"{source.called} runs on the example, but with {rows} rows it raised {raised}",
             where=where,
             hint=f"the first axis of the example must be the batch; {READ_SIZES}",
         )
     return ExportError(
-        f"forward raised {raised}",
+        f"{source.called} raised {raised}",
         code="RW102",
         where=where,
         hint="call the module on the example: its first axis must be the batch, its shapes and "
         "dtypes "
         "those of training",
+    )
+
+
+# How the methods that act are called, the likeliest first.
+_ACTING = (
+    "act_inference", "act", "get_action", "predict", "policy", "select_action", "actor_forward",
+    "compute_action", "infer", "get_actions", "pi", "sample_action",
+)  # fmt: skip
+
+
+def _no_forward(source: Source, where: str) -> ExportError:
+    """The finding for a class that acts through another method than `forward`."""
+    own = vars(type(source.module)).keys() | set(dir(type(source.module)))
+    acting = [name for name in _ACTING if name in own and not hasattr(torch.nn.Module, name)]
+    return ExportError(
+        "forward raises NotImplementedError: the module acts through another method",
+        code="RW102",
+        where=where,
+        hint=f"say which: method={acting[0]!r}"
+        if acting
+        else "say which: method='act', or method=lambda m, obs: m.act(obs)",
     )
 
 

@@ -4,15 +4,17 @@ wrong order."""
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from roadworthy.capture.memory import Slot
 from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.lines import return_line
 from roadworthy.source import Source
@@ -23,10 +25,9 @@ _NEXT = re.compile(r"^(?:new|next|out)_|_(?:new|next|out|n|t|1)$|[0-9']+$")
 def unfed_arguments(source: Source) -> list[str]:
     """The optional arguments of `forward` that neither the example nor the memory gives."""
     given = {*source.example, *source.memory}
-    parameters = inspect.signature(source.module.forward).parameters.values()
     return [
         each.name
-        for each in parameters
+        for each in source.arguments.values()
         if each.name not in given and each.default is None and each.kind is not each.VAR_KEYWORD
     ]
 
@@ -48,10 +49,10 @@ def refuse_returned_twin(source: Source, result: Any) -> None:
         return
     declared = ", ".join(f"{n!r}: {z}" for n, z in zip(unfed, zeros, strict=True))
     raise UsageError(
-        f"forward takes {' and '.join(unfed)}, which is not fed, and returns "
+        f"{source.called} takes {' and '.join(unfed)}, which is not fed, and returns "
         f"{'them' if len(unfed) > 1 else 'it'} too: is this what persists between steps?",
         code="RW107",
-        where=return_line(type(source.module).forward) or type(source.module).__name__,
+        where=return_line(source.code) or type(source.module).__name__,
         hint=f"memory={{{declared}}}; if it does not matter: ignore={unfed!r}",
     )
 
@@ -60,7 +61,7 @@ def _is_likely(source: Source, unfed: Sequence[str]) -> bool:
     """Whether the module has cells with a state, or returns what is called like the argument."""
     if any(_is_recurrent(each) for each in source.module.modules()):
         return True
-    names = [_plain(each) for each in returned_names(source.module)]
+    names = [_plain(each) for each in returned_names(source.code)]
     return any(_plain(each) in names for each in unfed)
 
 
@@ -104,18 +105,63 @@ def refuse_plain_state(
         raise ExportError(findings=findings[:1])
 
 
+def refuse_misplaced_memory(
+    source: Source, result: Any, slots: Sequence[Slot], memory: Mapping[str, torch.Tensor]
+) -> None:
+    """A question where the memory does not stand at the end of the results, but elsewhere."""
+    alone = [slot for slot in slots if slot.returned is None and isinstance(slot.layout, str)]
+    fields = getattr(result, "_fields", ())
+    if not isinstance(result, (tuple, list)) or len(alone) != 1 or alone[0].name in fields:
+        return
+    if torch.compiler.is_exporting():  # told before, by an ordinary call
+        return
+    (slot,) = alone
+    parts, last = list(result), len(result) - 1
+    if len(slots) > 1 or last < 1 or slot.name not in memory:
+        return
+    fed = memory[slot.name]
+    fitting = [place for place, part in enumerate(parts) if _is_alike(part, fed)]
+    named = [_plain(each) for each in _last_return(source.code)]
+    by_name = named.index(slot.name) if len(named) > last and slot.name in named else None
+    if by_name is not None and named[last] == slot.name:
+        return
+    place = by_name if by_name in fitting else fitting[0] if fitting else by_name
+    if place is None or place == last or (last in fitting and by_name is None):
+        return
+    raise UsageError(
+        f"{source.called} returns the next {slot.name!r} as number {place} of {len(parts)} "
+        "results, not as the last",
+        code="RW107",
+        where=return_line(source.code) or "memory",
+        hint=f"say where it stands: memory={{{slot.name!r}: rw.Argument({_zeros(fed)}, "
+        f"returned={(fields or range(len(parts)))[place]!r})}}",
+    )
+
+
+def _is_alike(part: Any, fed: torch.Tensor) -> bool:
+    return isinstance(part, torch.Tensor) and part.shape == fed.shape and part.dtype == fed.dtype
+
+
+@functools.cache
+def _last_return(code: Callable[..., Any]) -> list[str]:
+    """The names in the last `return` of a function."""
+    tree = _tree(code)
+    returned = [] if tree is None else _returned(tree)
+    return _names(returned[-1]) if returned else []
+
+
 def refuse_swapped_memory(source: Source, arguments: Sequence[str]) -> None:
     """An error where the returned names stand in another order than the declared ones."""
-    for declared, found in _orders(source.module, arguments):
+    for declared, found in _orders(source.code, arguments):
         returned = [_plain(each) for each in found]
         wanted = [_plain(each) for each in declared]
         if returned != wanted and sorted(returned) == sorted(wanted) and len(set(wanted)) > 1:
             order = ", ".join(f"{each!r}: …" for each in _sorted(declared, found))
             raise UsageError(
-                f"forward returns {', '.join(found)}; the memory is declared as "
+                f"{source.called} returns {', '.join(found)}; the memory is declared as "
                 f"{', '.join(declared)}: each would be fed back as the other",
                 code="RW107",
-                where=return_line(type(source.module).forward) or "memory",
+                where=return_line(source.code) or "memory",
                 hint=f"return … {', '.join(declared)}, or declare them in the order in which they "
                 f"return: memory={{{order}}}",
             )
@@ -127,10 +173,10 @@ def _sorted(declared: Sequence[str], found: Sequence[str]) -> list[str]:
 
 
 def _orders(
-    module: torch.nn.Module, arguments: Sequence[str]
+    code: Callable[..., Any], arguments: Sequence[str]
 ) -> list[tuple[Sequence[str], Sequence[str]]]:
     """Pairs of names that should stand in the same order: declared and returned."""
-    tree = _tree(module)
+    tree = _tree(code)
     if tree is None:
         return []
     pairs: list[tuple[Sequence[str], Sequence[str]]] = []
@@ -152,17 +198,17 @@ def _orders(
     return pairs
 
 
-def returned_names(module: torch.nn.Module) -> list[str]:
-    """The local names that the returns of `forward` name."""
-    tree = _tree(module)
+def returned_names(code: Callable[..., Any]) -> list[str]:
+    """The local names that the returns of a function name."""
+    tree = _tree(code)
     if tree is None:
         return []
     return [name for returned in _returned(tree) for name in _names(returned)]
 
 
-def _tree(module: torch.nn.Module) -> ast.AST | None:
+def _tree(code: Callable[..., Any]) -> ast.AST | None:
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(type(module).forward)))
+        return ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):  # typed in, or built in
         return None
 

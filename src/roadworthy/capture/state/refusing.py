@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +14,12 @@ from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.state.entered import Question
 from roadworthy.capture.state.reach import Slot, root
+from roadworthy.capture.state.starts import Works, declaration_of, made_at_first, memory_name
 from roadworthy.capture.state.watch import GENERATORS, State, watched
 from roadworthy.errors import ExportError, Finding
 
 NORMALIZER = "normalizer="  # not to be mistaken for an attribute of that name
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
-
-# Whether the policy can be analysed with one more memory: its name, and the path of an attribute.
-Works = Callable[[str, str], bool]
 
 
 def refuse_state(composed: ComposedPolicy, inputs: Tensors, memory: Tensors, works: Works) -> None:
@@ -38,12 +36,18 @@ def refuse_state(composed: ComposedPolicy, inputs: Tensors, memory: Tensors, wor
     declared = [each.path for each in composed.slots if each.path is not None]
     roots = [root("", composed.module), root(NORMALIZER, composed.normalizers)]
     seen = watched(call, roots, lambda name: any(_covers(each, name) for each in declared))
-    words = _Words(type(composed.module).__name__, roots, works)
-    found = [
-        words.state(each)
-        for each in seen.states
-        if not any(_covers(name, each.slot.name) for name in ignored)
+    states = [
+        each for each in seen.states if not any(_covers(name, each.slot.name) for name in ignored)
     ]
+    inside = [s.slot.name for s in states if _is_inside_module(s.slot.name, composed.module)]
+    declaration = declaration_of(inside, works)
+    if inside and not declaration:
+        # A flag that tells the first call from others goes with what that call makes.
+        made = made_at_first(composed.module, lambda: call(0))
+        flags = [each for each in made if not any(_covers(path, each) for path in declared)]
+        declaration = declaration_of(list(dict.fromkeys([*inside, *flags])), works)
+    words = _Words(type(composed.module).__name__, roots, declaration)
+    found = [words.state(each) for each in states]
     found += [words.question(each) for each in seen.questions if each.name not in ignored]
     if found:
         raise ExportError(findings=list(dict.fromkeys(found)))
@@ -65,7 +69,7 @@ class _Words:
 
     owner: str
     roots: Sequence[Slot]
-    works: Works
+    declaration: str
 
     def state(self, state: State) -> Finding:
         slot = state.slot
@@ -95,18 +99,19 @@ class _Words:
         )
 
     def _declaration(self, slot: Slot, inside: bool) -> str:
+        if self.declaration and inside:
+            return f"declare what persists: {self.declaration}"
         path = slot.name.partition("[")[0]
-        name = path.rpartition(".")[2].strip("_") or "hidden"
+        name = memory_name(path)
         if not inside:
             return (
                 f"keep it in a tensor attribute with a batch axis, then declare it: "
                 f"memory={{{name!r}: {name!r}}}"
             )
-        declared = f"memory={{{name!r}: {path!r}}}"
-        tensor = "[" not in slot.name and isinstance(slot.value, torch.Tensor)
-        if tensor and self.works(name, path):
-            return f"declare what persists: {declared}"
-        return f"keep it in a tensor with a batch axis, then declare what persists: {declared}"
+        return (
+            "keep it in a tensor with a batch axis, then declare what persists: "
+            f"memory={{{name!r}: {path!r}}}"
+        )
 
     def question(self, question: Question) -> Finding:
         if question.name in GENERATORS:

@@ -10,10 +10,9 @@ import torch
 
 from roadworthy.capture import memory as remembered
 from roadworthy.capture.compose import ComposedPolicy
-from roadworthy.capture.memory import Tensors
+from roadworthy.capture.memory import Tensors, alike, as_tensor
 from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import ExportError, Finding
-from roadworthy.spec.layout import unpack
 
 _NAMES = ("reset", "reset_memory", "reset_hidden", "reset_state", "reset_states")
 
@@ -63,10 +62,13 @@ def _differences(
         for slot in slots:
             path = str(slot.path)
             held = remembered.attribute(composed.module, path)
-            leaves = {} if held is None else unpack(slot.layout, held)
+            # What the first call makes has no value after a reset.
+            there = slot.start is None and alike(held, slot.form.template)
+            leaves = slot.form.unpack(held, path) if there and held is not None else {}
             for port, value in leaves.items():
-                if isinstance(value, torch.Tensor) and not _starts(value, rows[port]):
-                    yield _difference(composed, name, slot.name, path, value, rows[port])
+                tensor = as_tensor(value)
+                if not _starts(tensor, rows[port]):
+                    yield _difference(composed, name, slot.name, path, tensor, rows[port])
 
 
 def _starts(value: torch.Tensor, start: torch.Tensor) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+
+import torch
 
 from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reached import reached_lines
@@ -62,7 +65,8 @@ def forward(patient: Patient) -> Iterator[Finding]:
     given = set() if patient.source is None else {*patient.source.example, *patient.source.memory}
     for path, module in patient.written_by_users():
         # Inputs are known by name for the outermost forward only.
-        for sight in code_patterns(module, set() if path else given, reached):
+        begun = ("forward",) if path else patient.begun
+        for sight in code_patterns(module, set() if path else given, begun, reached):
             if sight.kind == "state":
                 yield from _state(patient, path, sight)
             else:
@@ -80,10 +84,17 @@ def _state(patient: Patient, path: str, sight: CodePattern) -> Iterator[Finding]
     full = f"{path}.{sight.name}" if path else sight.name
     if full in patient.remembered:
         return
+    held = getattr(patient.module.get_submodule(path), sight.name, None)
+    if not isinstance(held, (type(None), torch.Tensor, int, float, list, tuple, dict, deque)):
+        return  # a distribution, a cache: what is read of it shows when it runs
+    name = sight.name.strip("_")
+    first = f"{name!r}: rw.Attribute({full!r}, initial='first input')"
+    unmade = held is None or isinstance(held, bool)
     yield Finding(
         code="RW112",
         where=f"{patient.at(full)} at {sight.where}",
         what="forward writes it, and a later call may read it; a graph would freeze it",
-        hint=f"declare what persists: memory={{{sight.name.strip('_')!r}: {full!r}}}",
+        hint=f"declare what persists: memory={{{name!r}: {full!r}}}"
+        + (f", or memory={{{first}}} where the first call makes it" if unmade else ""),
         severity="warning",
     )

@@ -64,7 +64,9 @@ def _mentioned(patient: Patient, each: Statistics) -> bool:
     path, _, name = each.where.partition(".")[2].rpartition(".")
     holder = patient.module.get_submodule(path)
     users = any(module is holder for _, module in patient.written_by_users())
-    return not users or (name or each.mean_name) in set(mentioned(holder))
+    return not users or (name or each.mean_name) in set(
+        mentioned(holder, ("forward",) if path else patient.begun)
+    )
 
 
 def _first(numbers: Numbers) -> float:

@@ -60,8 +60,22 @@ def starts_elsewhere(evidence: Evidence) -> Iterator[Finding]:
                 f"an episode starts at {_some(own)} in the original and at {_some(other)} in the "
                 "artifact",
                 where=f"memory {memory.name}",
-                hint="export with that initial value: memory={…: rw.Attribute(…, initial=…)}",
+                hint=f"export with that initial value: {_declared(evidence, memory.name, own)}",
             )
+
+
+def _declared(evidence: Evidence, port: str, own: Array) -> str:
+    """How the start of a memory is said: of an argument, or of an attribute."""
+    recipe = evidence.bundle.manifest["recipe"]
+    name = next(
+        (n for n in recipe.get("memory", {}) if port in (n, f"{n}.{port[len(n) + 1 :]}")), port
+    )
+    path = recipe.get("attributes", {}).get(name)
+    one = f"{own.ravel()[0]:.6g}" if own.size and (own == own.ravel()[0]).all() else ""
+    if path is not None:
+        return f"memory={{{name!r}: rw.Attribute({path!r}, initial={one or 'tensor'})}}"
+    shape = tuple(own.shape)
+    return f"memory={{{name!r}: {f'torch.full({shape}, {one})' if one else 'tensor'}}}"
 
 
 def _some(values: Array) -> str:
