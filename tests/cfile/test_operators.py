@@ -234,3 +234,18 @@ def test_bits_are_shifted_out_and_never_back_in() -> None:
 def test_eye_like_takes_a_shape_and_no_numbers() -> None:
     got = one("EyeLike", np.full((2, 3), NAN, F), k=1)
     assert np.array_equal(got, np.eye(2, 3, 1, dtype=F))
+
+
+@pytest.mark.parametrize("size", [(2, 2), (2, 6), (6, 2), (5, 5)])
+@pytest.mark.parametrize("filters", [1, 4, 5])
+def test_convolution_to_a_single_place_or_line_is_one_too(
+    size: tuple[int, int], filters: int
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 2, *size)).astype(F)
+    w, b = rng.standard_normal((filters, 2, 3, 3)).astype(F), rng.standard_normal(filters).astype(F)
+    out = (1, filters, -(-size[0] // 2), -(-size[1] // 2))
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])
+    made = model([node], {"x": x}, {"y": (F, out)}, {"w": w, "b": b})
+    session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    assert np.allclose(run(made, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)

@@ -12,7 +12,7 @@ from roadworthy.exporting import ExportPlan, captured
 from roadworthy.runtime.load import load
 from tests.generator import build, comparing, grammar
 
-FIRST, IN_MAKE_TEST, RUN = 20_000, 4, 100
+FIRST, IN_MAKE_TEST, RUN = 20_000, 4, 500
 
 
 def seeds() -> list[object]:

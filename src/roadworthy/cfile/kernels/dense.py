@@ -43,6 +43,11 @@ class Shape:
     lines: int = 1
     line_stride: int = 0
 
+    @property
+    def blocks(self) -> int:
+        """1 where it is a vector times a matrix: which form weights take depends on it."""
+        return self.rows * self.lines * self.runs
+
 
 def _is_float(dtype: np.dtype) -> bool:
     return dtype in (np.dtype(np.float32), np.dtype(np.float16))
@@ -106,7 +111,7 @@ def bias(values: Array | None, shape: Shape, dtype: np.dtype) -> Buffer:
 
 
 def out_stride(shape: Shape) -> int:
-    return shape.n if _form(shape.n, shape.rows) == "dot" else _padded(shape.n)
+    return shape.n if _form(shape.n, shape.blocks) == "dot" else _padded(shape.n)
 
 
 def out_size(shape: Shape) -> int:
@@ -132,7 +137,7 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
                 shape.run,
                 shape.run_stride,
             ]
-        elif _form(shape.n, shape.rows) == "dot" and shape.runs == 1 and shape.lines == 1:
+        elif _form(shape.n, shape.blocks) == "dot":
             return [f"rw_dot({start}, {ends}, {at(out)}, {shape.n}, {k});"]
         elif (
             shape.rows == 1

@@ -133,7 +133,7 @@ def _convolved(
         start=int(x.index.flat[0]), lines=len(tall), line_stride=strides[0] * line,
     )  # fmt: skip
     out = walk.work(x.dtype, dense.out_size(shape))
-    held = dense.packed(columns, rows=shape.rows)
+    held = dense.packed(columns, rows=shape.blocks)
     walk.add(dense.call(x.buffer, held, dense.bias(bias, shape, x.dtype), out, shape))
     index = np.arange(shape.lines * shape.rows)[:, None] * dense.out_stride(shape) + np.arange(n)
     return rounded(Leaf(out, index.reshape(len(tall), len(wide), n)))
