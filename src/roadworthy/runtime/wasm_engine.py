@@ -115,4 +115,5 @@ def _view(memory: Any, store: Any, start: int, like: Array) -> Array:
     """Memory of the module as an array of the shape and type of another."""
     address = ctypes.addressof(memory.data_ptr(store).contents) + start
     raw = (ctypes.c_ubyte * max(like.nbytes, 1)).from_address(address)
-    return np.frombuffer(raw, like.dtype, count=like.size).reshape(like.shape)
+    flat: Array = np.frombuffer(memoryview(raw), like.dtype, count=like.size)
+    return flat.reshape(like.shape)
