@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import roadworthy
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -19,11 +21,12 @@ def described() -> dict[str, Any]:
     if info.is_file():
         models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = models[0].partition(":")[2].strip() if models else cpu
-    packages = ("roadworthy", "numpy", "onnxruntime", "torch")
+    packages = ("numpy", "onnxruntime", "torch")
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
         "python": platform.python_version(),
+        "roadworthy": roadworthy.__version__,
         **{name: version(name) for name in packages},
     }
 

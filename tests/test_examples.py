@@ -201,6 +201,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
         "c_speed",
         "environment",
         "export_time",
+        "gpu",
         "operators",
         "start_up",
         "step_latency",

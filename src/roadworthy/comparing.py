@@ -9,6 +9,7 @@ import torch
 
 from roadworthy.adapters import adapter_for
 from roadworthy.capture.recipe import source_from
+from roadworthy.doctor.fixes import as_its_ports_are
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
@@ -38,7 +39,8 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
         _refuse_incomplete(bundle, against, recipe)
     plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
     if plain and set(keywords) <= _SAID_AGAIN:
-        return original_of(source_from(against, recipe, bundle.signature, **keywords))
+        source = source_from(against, recipe, bundle.signature, **keywords)
+        return original_of(as_its_ports_are(source))
     return _original(bundle, to_source(against, **keywords))
 
 

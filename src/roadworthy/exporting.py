@@ -7,21 +7,22 @@ import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+import roadworthy
 from roadworthy import backends
 from roadworthy import targets as target_table
 from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
 from roadworthy.border import answers
-from roadworthy.capture.capture import capture
+from roadworthy.capture.versions import installed, refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
+from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
@@ -213,7 +214,9 @@ def export_source(
 ) -> Bundle:
     """The certified bundle of a source."""
     plan = plan or ExportPlan()
+    refuse_untested()
     if isinstance(source, Source):
+        refuse_broken(source.module)
         refuse_forgotten_normalizer(source)
     try:
         program, original = captured(source, plan)
@@ -233,12 +236,8 @@ def captured(source: Described, plan: ExportPlan) -> tuple[Program, Original]:
         environment = capture_environment(source)
         return environment.program, environment
     plan.say("capturing the module")
-    if not plan.fix:
-        program = capture(source)
-        return program, original_of(source, program)
-    from roadworthy.doctor.fixes import captured_with_fixes  # only where repairs are asked for
-
-    program, compared = captured_with_fixes(source, seed=plan.options.seed)
+    captured_as = captured_with_fixes if plan.fix else captured_in_its_ports
+    program, compared = captured_as(source, seed=plan.options.seed)
     return program, original_of(compared, program)
 
 
@@ -329,7 +328,8 @@ def manifest(
         "provenance": {
             "source": program.source_name,
             "python": platform.python_version(),
-            **{name: version(name) for name in ("roadworthy", "torch", "onnx", "onnxruntime")},
+            "roadworthy": roadworthy.__version__,
+            **{name: installed(name) for name in ("torch", "onnx", "onnxruntime")},
         },
     }
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from roadworthy.errors import UsageError, did_you_mean
 
 DEFAULT = "onnx"
+# Where a target is not named: what runs best on a device comes first.
+PREFERRED = {"cuda": ("torch_export", "aoti", "onnx"), "wasm": ("c",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,11 @@ _ROWS = (
         name="onnx",
         files=("policy.onnx",),
         backend="roadworthy.backends.onnx:OnnxBackend",
-        engines={"cpu": "roadworthy.runtime.engine:OnnxEngine"},
+        engines={
+            "cpu": "roadworthy.runtime.engine:OnnxEngine",
+            "cuda": "roadworthy.runtime.engine:OnnxEngine",
+            "tensorrt": "roadworthy.runtime.engine:OnnxEngine",
+        },
         about="one file that runs anywhere, without PyTorch",
         stage="writing ONNX",
         graph="roadworthy.cli.graph:onnx_lines",
@@ -56,7 +62,10 @@ _ROWS = (
         name="torch_export",
         files=("policy.pt2",),
         backend="roadworthy.backends.torch_export:TorchExportBackend",
-        engines={"cpu": "roadworthy.runtime.torch_engines:TorchExportEngine"},
+        engines={
+            "cpu": "roadworthy.runtime.torch_engines:TorchExportEngine",
+            "cuda": "roadworthy.runtime.cuda_engines:CudaEngine",
+        },
         about="the captured graph, for PyTorch",
         stage="writing torch.export",
         code="reading it may unpickle objects of its author's choice",
@@ -66,7 +75,10 @@ _ROWS = (
         name="aoti",
         files=("policy.aoti.pt2",),
         backend="roadworthy.backends.aoti:AotiBackend",
-        engines={"cpu": "roadworthy.runtime.torch_engines:AotiEngine"},
+        engines={
+            "cpu": "roadworthy.runtime.torch_engines:AotiEngine",
+            "cuda": "roadworthy.runtime.cuda_engines:CudaEngine",
+        },
         about="a library compiled for this kind of processor, for PyTorch",
         stage="compiling with g++ (takes tens of seconds)",
         code="it holds a compiled library that is loaded into this process",
@@ -98,6 +110,17 @@ def get(name: str) -> Target:
     if name not in TARGETS:
         raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
     return TARGETS[name]
+
+
+def preferred(device: str, present: tuple[str, ...]) -> str:
+    """The target that is taken for a device where none is named, of those that are there."""
+    order = PREFERRED.get(kind(device), (DEFAULT,))
+    return next((name for name in order if name in present), order[0])
+
+
+def kind(device: str) -> str:
+    """The kind of a device: "cuda" for "cuda:1"."""
+    return device.partition(":")[0]
 
 
 def imported(place: str) -> object:

@@ -30,8 +30,9 @@ class Double(nn.Module):
         lambda x: torch.sqrt(x.abs() + 0.01),
         lambda x: torch.where(x > 0.1, x / 0.7, 0.3) + torch.full_like(x, 0.1),
         lambda x: torch.remainder(x.clamp(-0.1, 0.3), 0.7) ** 1.3,
+        lambda x: torch.cos(torch.deg2rad(100 * x)) + torch.rad2deg(x),
     ],
-    ids=["added", "chosen", "clamped"],
+    ids=["added", "chosen", "clamped", "degrees"],
 )
 def test_a_constant_keeps_its_53_bits(function: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
     module = Double(function)

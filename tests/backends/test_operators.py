@@ -81,6 +81,18 @@ def test_mended_operators_are_pytorchs_at_every_corner(kind: str) -> None:
     }
 
 
+class Scattered(nn.Module):
+    def forward(self, obs: Tensor) -> Tensor:
+        return obs.scatter_add(1, obs.argsort(-1)[:, :2], 3 * obs)
+
+
+def test_a_source_wider_than_its_index_is_scattered_in_part(tmp_path: Path) -> None:
+    rw.export(Scattered(), tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    obs = torch.randn(7, 4)
+    got = rw.load(tmp_path / "b").act(obs.numpy())
+    np.testing.assert_allclose(got, Scattered()(obs), rtol=1e-6)
+
+
 def doubled(self: Any, other: Any) -> Any:
     return opset18.Add(self, self)
 

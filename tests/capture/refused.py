@@ -22,6 +22,11 @@ class Base(nn.Module):
         return self.net(obs)
 
 
+class GivesBfloat16(Base):
+    def forward(self, obs: Tensor) -> Any:
+        return self.net(obs).bfloat16()
+
+
 def line(kind: type[nn.Module], code: str) -> str:
     """`refused.py:12 (code)`: where `code` stands in the source of `kind`."""
     lines, first = inspect.getsourcelines(kind)

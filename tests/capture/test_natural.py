@@ -123,16 +123,25 @@ def test_an_input_called_actions_keeps_its_name(tmp_path: Path) -> None:
     assert [port.name for port in bundle.signature.outputs] == ["next_actions"]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_bfloat16_becomes_float32_as_hinted(dtype: torch.dtype, tmp_path: Path) -> None:
-    module = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2)).bfloat16()
-    example = {"obs": OBS["obs"].to(dtype)}
-    with pytest.raises(rw.RoadworthyError) as caught:
-        rw.export(module, tmp_path / "bundle", example=example)
-    assert caught.value.findings[0].hint == (
-        "module.float() and a float32 example; or rw.export(…, fix=True)"
-    )
-    limits = {"obs": rw.About(low=-2, high=2)}
-    bundle = rw.export(module, tmp_path / "bundle", example=example, about=limits, fix=True)
-    assert [port.dtype for port in bundle.signature.inputs] == ["float32"]
-    assert {p.dtype for p in module.parameters()} == {torch.bfloat16}
+@pytest.mark.parametrize(
+    ("inside", "outside", "port"),
+    [
+        (torch.bfloat16, torch.bfloat16, "float32"),
+        (torch.bfloat16, torch.float32, "float32"),
+        (torch.float16, torch.float32, "float32"),
+        (torch.bfloat16, torch.float16, "float16"),
+    ],
+)
+def test_low_precision_becomes_that_of_the_ports(
+    inside: torch.dtype, outside: torch.dtype, port: str, tmp_path: Path
+) -> None:
+    """The cast is listed, and the artifact compared with the module as it is."""
+    module = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2)).to(inside)
+    example, limits = {"obs": OBS["obs"].to(outside)}, {"obs": rw.About(low=-2, high=2)}
+    bundle = rw.export(module, tmp_path / "bundle", example=example, about=limits)
+    assert [each.dtype for each in bundle.signature.inputs] == [port]
+    assert [each.dtype for each in bundle.signature.outputs] == [port]
+    (note,) = bundle.manifest["fixes"]
+    assert f"cast from {str(inside).removeprefix('torch.')} to {port}" in note["what"]
+    assert {p.dtype for p in module.parameters()} == {inside}
+    rw.verify(tmp_path / "bundle", against=module).raise_if_failed()

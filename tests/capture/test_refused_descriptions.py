@@ -193,11 +193,8 @@ def test_every_output_without_a_batch_is_reported(refuse: Refuse) -> None:
 
 
 def test_bfloat16_cannot_cross_a_port(refuse: Refuse) -> None:
-    example = {"obs": torch.zeros(1, 4, dtype=torch.bfloat16)}
-    findings = refuse(refused.Base().bfloat16(), example=example)
-    assert [(each.code, each.where) for each in findings] == [
-        ("RW022", "obs"), ("RW022", "actions"),
-    ]  # fmt: skip
+    findings = refuse(refused.GivesBfloat16(), example=OBS)
+    assert [(each.code, each.where) for each in findings] == [("RW022", "actions")]
     assert findings[0].what == "a port cannot have dtype bfloat16"
 
 

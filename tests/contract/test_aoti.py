@@ -14,6 +14,8 @@ import torch
 
 import roadworthy as rw
 from roadworthy.errors import ExportError
+from roadworthy.runtime.engine import Artifact
+from roadworthy.runtime.torch_engines import graph_names, programs_in
 from roadworthy.targets import TARGETS
 from tests.contract.conftest import chooser
 
@@ -23,8 +25,16 @@ FILE = TARGETS["aoti"].files[0]
 
 def test_archive_holds_no_source(whole: rw.Bundle) -> None:
     with zipfile.ZipFile(whole.folder / FILE) as archive:
-        names = [name.rpartition("/")[2] for name in archive.namelist() if "aotinductor" in name]
-    assert sorted(names) == ["policy.wrapper.so", "policy.wrapper_metadata.json"]
+        inside = [name for name in archive.namelist() if "aotinductor" in name]
+        (source,) = (archive.read(name).decode() for name in inside if name.endswith(".cpp"))
+    names = sorted(name.rpartition("/")[2] for name in inside)
+    assert names == ["policy.wrapper.cpp", "policy.wrapper.so", "policy.wrapper_metadata.json"]
+    assert source == "// What the library beside it was compiled from stays behind.\n"
+
+
+def test_archive_holds_the_graph_for_a_gpu(whole: rw.Bundle) -> None:
+    artifact = Artifact(files={FILE: whole.files[FILE]}, signature=whole.signature, where=FILE)
+    assert set(programs_in(artifact)) == set(graph_names(whole.signature))
 
 
 def test_library_for_another_processor_is_refused(whole: rw.Bundle) -> None:

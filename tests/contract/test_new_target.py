@@ -79,7 +79,7 @@ def test_engine_is_that_of_the_device(bundle: rw.Bundle) -> None:
 
 
 def test_device_that_a_target_lacks_is_answered_with_those_it_has(bundle: rw.Bundle) -> None:
-    for engine, has in (("onnx", "cpu"), ("plain", "cpu, abacus")):
+    for engine, has in (("onnx", "cpu, cuda, tensorrt"), ("plain", "cpu, abacus")):
         with pytest.raises(UsageError) as caught:
             rw.load(bundle.folder, engine=engine, device="gpu")
         assert str(caught.value) == (
@@ -96,7 +96,8 @@ def test_device_is_certified_by_itself(bundle: rw.Bundle) -> None:
         certificate.raise_if_failed()
     assert "[RW300] plain on abacus replay: actions" in str(caught.value)
     assert (
-        "[RW213] onnx: was not run: it has no engine for the device 'abacus'\n  → it runs on cpu"
+        "[RW213] onnx: was not run: it has no engine for the device 'abacus'\n  → it runs on "
+        "cpu, cuda, tensorrt"
     ) in str(caught.value)
 
 

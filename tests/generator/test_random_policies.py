@@ -27,21 +27,26 @@ from tests.generator.shrink import candidates, is_policy, shrunk
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 IN_MAKE_TEST = 12
+IN_CI = 60
 # Every seed below was run; raise it with the seeds that the runner has been through.
-RUN = 40
+RUN = 470
 # Seed → what stands in the way, and is known: in Roadworthy, in torch.onnx or in onnxruntime.
 KNOWN: dict[int, str] = {
     53: "an LSTM's gate below -17 is 0 in onnxruntime (RW340), and atan2 of -0 and 0 is -0",
+    108: "sinh overflows, and cosine_similarity of infinity is NaN here and infinity there",
+    114: "a step behind a saturated layer turns between one row and several",
+    145: "the variance of equal numbers is 0 in PyTorch and 1e-15 in onnxruntime",
+    213: "a saturated layer rounds otherwise for one row than for several",
+    218: "the order of results of an LSTM that are 0 in onnxruntime (RW340)",
+    393: "the norm of numbers beyond 1e19 overflows in onnxruntime",
 }
 
 
 def seeds() -> list[object]:
-    return [
-        pytest.param(
-            seed, marks=() if seed < IN_MAKE_TEST else (pytest.mark.slow, pytest.mark.long)
-        )
-        for seed in range(RUN)
-    ]
+    def marks(seed: int) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.slow] * (seed >= IN_MAKE_TEST) + [pytest.mark.long] * (seed >= IN_CI)
+
+    return [pytest.param(seed, marks=marks(seed)) for seed in range(RUN)]
 
 
 @pytest.mark.parametrize("seed", seeds())

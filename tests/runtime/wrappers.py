@@ -22,7 +22,7 @@ class Recorder(PolicyWrapper):
         super().__init__(policy)
         self.steps: list[tuple[dict[str, Any], dict[str, Array]]] = []
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         outputs = super().step(inputs)
         self.steps.append((dict(inputs), outputs))
         return outputs
@@ -35,7 +35,7 @@ class Clamp(PolicyWrapper):
         super().__init__(policy)
         self.limit = limit
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         name = self.signature.action_output
         outputs = super().step(inputs)
         return outputs | {name: np.clip(outputs[name], -self.limit, self.limit)}
@@ -49,7 +49,7 @@ class Slew(PolicyWrapper):
         self.most = most
         self.last: Array | None = None
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         name = self.signature.action_output
         outputs = super().step(inputs)
         last = np.zeros_like(outputs[name]) if self.last is None else self.last
@@ -94,7 +94,7 @@ class Halved:
     def set_memory(self, values: Mapping[str, Any], mask: Any = None) -> None:
         self.inner.set_memory(values, mask)
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value / 2 for name, value in self.inner.step(inputs).items()}
 
     def act(self, obs: Any) -> Any:

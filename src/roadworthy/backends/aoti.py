@@ -57,7 +57,13 @@ class AotiBackend:
 
             with _pathless_compiler(scratch):
                 made = {name: _compiled(graph, scratch / name) for name, graph in graphs.items()}
-            package_pt2(buffer, aoti_files=made, extra_files=extra_files(program) | own)
+            # The graphs go along: they are what runs on a GPU.
+            package_pt2(
+                buffer,
+                exported_programs=graphs,
+                aoti_files=made,
+                extra_files=extra_files(program) | own,
+            )
         path = folder / self.filename
         path.write_bytes(buffer.getvalue())
         return [path]
@@ -112,6 +118,9 @@ def _compiled(graph: torch.export.ExportedProgram, folder: Path) -> list[Any]:
     named = [folder / f"policy{''.join(file.suffixes)}" for file in kept]
     for file, name in zip(kept, named, strict=True):
         shutil.copyfile(file, name)
+    # torch 2.11 finds the note by the name of the source, which it does not read.
+    named.append(folder / "policy.wrapper.cpp")
+    named[-1].write_text("// What the library beside it was compiled from stays behind.\n")
     return [str(name) for name in named]
 
 

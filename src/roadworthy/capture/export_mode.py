@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from roadworthy.capture.devices import named_devices_are_here
 from roadworthy.capture.plain_parts import plain_parts
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.errors import UsageError
@@ -19,7 +20,12 @@ def export_mode(source: Source) -> Iterator[None]:
     original = [] if source.rewritten is None else [source.rewritten.module]
     modules = [source.module, *original, *_modules(source)]
     _refuse_lazy(source.module)
-    with preserved(*modules), one_thread(), _not_training(modules):
+    with (
+        preserved(*modules),
+        one_thread(),
+        _not_training(modules),
+        named_devices_are_here(modules),
+    ):
         for module in modules:
             module.eval()
             for _, value in walk(module):

@@ -33,6 +33,9 @@ def verify(
     ] = None,
     trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
     canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
+    device: Annotated[
+        str, typer.Option(help="Where to run it: cpu, cuda, cuda:1, tensorrt.")
+    ] = "cpu",
     seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -62,6 +65,7 @@ def verify(
             margin=margin,
             seed=seed,
             trust=trust,
+            device=device,
             canary=canary,
             progress=progress,
             **said,

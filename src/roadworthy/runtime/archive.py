@@ -22,11 +22,22 @@ MOST_TIMES = 4
 _UNREADABLE = (ValueError, EOFError, OSError, RuntimeError, struct.error)
 # The graphs in an archive; `model` is the name under which `torch.export.load` looks.
 STEP, SUBSTEP = "model", "substep"
+_LIBRARIES = "/data/aotinductor/"
 
 
 def is_archive(data: bytes) -> bool:
     """Whether this is a `.pt2`: each is a zip, and no ONNX file begins like one."""
     return data.startswith(b"PK")
+
+
+def graphs_alone(data: bytes) -> bytes:
+    """The archive without the libraries in it, which PyTorch would load along with the graphs."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            if _LIBRARIES not in name:
+                new.writestr(name, old.read(name))
+    return buffer.getvalue()
 
 
 class Archive:
@@ -58,9 +69,7 @@ class Archive:
     @property
     def target(self) -> str:
         """Which backend wrote it."""
-        return (
-            "aoti" if any("/data/aotinductor/" in name for name in self.names) else "torch_export"
-        )
+        return "aoti" if any(_LIBRARIES in name for name in self.names) else "torch_export"
 
     def extra(self, key: str) -> Any:
         """The JSON under `key`, or None."""

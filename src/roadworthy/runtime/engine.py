@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from roadworthy.errors import BundleError
+from roadworthy.errors import BundleError, did_you_mean
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.telemetry import silent_onnxruntime
-from roadworthy.spec.port import Array
+from roadworthy.spec.port import Array, Memory, Port
 from roadworthy.spec.signature import Signature
 
 
@@ -19,13 +19,15 @@ class Artifact:
 
     `where` names it in messages. Files are bytes, not paths: they are those that were compared
     with their sums. `canary` says whether a file that is data is tried in a child process before
-    it is opened here, where nobody has tried it before.
+    it is opened here, where nobody has tried it before. `providers` are those of onnxruntime that
+    the caller named.
     """
 
     files: Mapping[str, bytes] = field(repr=False)
     signature: Signature
     where: str
     canary: bool = True
+    providers: tuple[str, ...] = ()
 
     @property
     def main(self) -> bytes:
@@ -41,10 +43,81 @@ class Engine(Protocol):
     ) -> Callable[[], None]: ...
 
 
+class Steps(Protocol):
+    """The buffers for one set of sizes, and the step over them."""
+
+    def load(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether `inputs` are exactly what these buffers hold; if so they are now in them."""
+        ...
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Puts values into the buffers that were checked and cast."""
+        ...
+
+    def inputs(self) -> dict[str, Any]:
+        """What a step reads, by name; not copies."""
+        ...
+
+    def first_nan(self) -> str:
+        """Where the first NaN among the inputs is; nothing where there is none."""
+        ...
+
+    def run(self) -> dict[str, Any]:
+        """The outputs of one step, the caller's own; memory moves on."""
+        ...
+
+
+class Buffers(Protocol):
+    """Memory for a number of rows, in the place where an engine computes."""
+
+    rows: int
+    ticks: Array
+
+    def reset(self, mask: Any = None) -> None: ...
+
+    def forget(self, memories: Iterable[Memory]) -> None: ...
+
+    def write(self, values: Mapping[str, Array], mask: Array | None = None) -> None: ...
+
+    def copies(self) -> dict[str, Array]:
+        """What is remembered now, by name."""
+        ...
+
+    def first_nan(self) -> str:
+        """Where the first NaN in memory is; nothing where there is none."""
+        ...
+
+    def frame(self, dims: Mapping[str, int], *, unbatched: bool, staged: bool) -> Steps:
+        """Buffers for sizes; `staged` values come from elsewhere, and the outputs go back there."""
+        ...
+
+    def staged(self, values: Iterable[Any]) -> bool:
+        """Whether none of the values is in the place where the engine computes."""
+        ...
+
+    def value(self, port: Port, value: Any, noted: set[str]) -> Any:
+        """The value with the port's dtype, or an error; `noted` are ports warned about."""
+        ...
+
+    def flags(self, mask: Any) -> Any:
+        """One flag for each row, as an array."""
+        ...
+
+
+@runtime_checkable
+class BufferedEngine(Protocol):
+    """An engine with buffers of its own, on a device that NumPy's arrays cannot be on."""
+
+    def buffers(self, rows: int) -> Buffers: ...
+
+
+AnyEngine = Engine | BufferedEngine
+
+
 class EngineType(Protocol):
     """A class of engines, as the table of targets names it: for one target, on some devices."""
 
-    def open(self, artifact: Artifact, *, threads: int, device: str) -> Engine:
+    def open(self, artifact: Artifact, *, threads: int, device: str) -> AnyEngine:
         """The engine over the files of a target, on a device that the table names for it."""
         ...
 
@@ -52,8 +125,16 @@ class EngineType(Protocol):
 class OnnxEngine:
     """onnxruntime on one thread, without spinning: a control loop is not alone on its machine."""
 
-    def __init__(self, model: bytes, *, threads: int = 1, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        threads: int = 1,
+        device: str = "cpu",
+        providers: Sequence[str] = (),
+    ) -> None:
         onnxruntime = silent_onnxruntime()
+        asked = _asked_for(providers, device, onnxruntime.get_available_providers())
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -64,9 +145,7 @@ class OnnxEngine:
         # Fatal only: what onnxruntime would print is in the error that is raised.
         options.log_severity_level = 4
         try:
-            self.session: Any = onnxruntime.InferenceSession(
-                model, options, providers=[_PROVIDERS[device]]
-            )
+            self.session: Any = onnxruntime.InferenceSession(model, options, providers=asked)
         except Exception as error:  # onnxruntime's exceptions share no narrower base
             raise BundleError(
                 f"onnxruntime {onnxruntime.__version__} cannot load the model: {error}",
@@ -76,7 +155,7 @@ class OnnxEngine:
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> OnnxEngine:
         refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
-        return cls(artifact.main, threads=threads, device=device)
+        return cls(artifact.main, threads=threads, device=device, providers=artifact.providers)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         binding = self.session.io_binding()
@@ -110,5 +189,35 @@ def _tie(tie: Callable[..., None], name: str, buffer: Array) -> None:
         ) from error
 
 
-# Device → what onnxruntime calls it.
-_PROVIDERS = {"cpu": "CPUExecutionProvider"}
+def _asked_for(providers: Sequence[str], device: str, present: Sequence[str]) -> list[Any]:
+    """The providers that were named, or those of the device; refused where this build lacks one."""
+    kind, _, number = device.partition(":")
+    names = providers or _PROVIDERS[kind]
+    for name in names:
+        if name not in present:
+            package = _PACKAGES.get(name)
+            raise BundleError(
+                f"this onnxruntime has no {name}, only {', '.join(present)}",
+                code="RW214",
+                hint=f"pip uninstall onnxruntime && pip install {package}; "
+                "torch_export is the target for a GPU where PyTorch is there"
+                if package
+                else did_you_mean(name, present),
+            )
+    options: dict[str, dict[str, Any]] = {name: dict(_OPTIONS.get(name, {})) for name in names}
+    if number:
+        for name in options.keys() & _OPTIONS.keys():
+            options[name]["device_id"] = number
+    return [(name, told) if told else name for name, told in options.items()]
+
+
+# Device → what onnxruntime calls it; what a provider cannot run, the next one does.
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+_PROVIDERS = {
+    "cpu": (_CPU,),
+    "cuda": (_CUDA, _CPU),
+    "tensorrt": ("TensorrtExecutionProvider", _CUDA, _CPU),
+}
+_PACKAGES = {_CUDA: "onnxruntime-gpu", "TensorrtExecutionProvider": "onnxruntime-gpu tensorrt"}
+# float32 is float32: TF32 has ten bits of it.
+_OPTIONS: dict[str, dict[str, Any]] = {_CUDA: {"use_tf32": "0"}, "TensorrtExecutionProvider": {}}

@@ -6,12 +6,12 @@ from typing import cast
 
 from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
-from roadworthy.runtime.engine import Artifact, Engine, EngineType
+from roadworthy.runtime.engine import AnyEngine, Artifact, EngineType
 
 
-def chosen(wanted: str | None, present: tuple[str, ...], *, where: str) -> str:
-    """The target that was asked for, or the default, if the policy is there in that form."""
-    wanted = targets.get(wanted or targets.DEFAULT).name
+def chosen(wanted: str | None, present: tuple[str, ...], *, where: str, device: str = "cpu") -> str:
+    """The target that was asked for, or the one for the device, if the policy has that form."""
+    wanted = targets.get(wanted or targets.preferred(device, present)).name
     if wanted in present or targets.get(wanted).made_from in present:
         return wanted
     other = present[0]
@@ -33,12 +33,13 @@ def files_from(target: str, present: tuple[str, ...], *, trust: bool) -> str:
     return source if source in present and not (trust and target in present) else target
 
 
-def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads: int) -> Engine:
+def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads: int) -> AnyEngine:
     """The engine of a target on a device; what is code is opened only if it is trusted."""
     row = targets.get(target)
     if threads < 1:
         raise UsageError(f"threads must be at least 1, got {threads}")
-    if device not in row.engines:
+    kind = targets.kind(device)
+    if kind not in row.engines:
         raise UsageError(
             f"the target {target} has no engine for the device {device!r}",
             hint=f"it runs on {', '.join(row.engines)}",
@@ -51,5 +52,5 @@ def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads
             where=artifact.where,
             hint="pass trust=True (--trust), only for files that you made or whose origin you know",
         )
-    engine = cast("EngineType", targets.imported(row.engines[device]))
+    engine = cast("EngineType", targets.imported(row.engines[kind]))
     return engine.open(artifact, threads=threads, device=device)

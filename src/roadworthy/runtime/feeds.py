@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,14 +43,16 @@ def warn_nan(where: str) -> None:
     )
 
 
-def arrays(signature: Signature, inputs: Mapping[str, Any], noted: set[str]) -> dict[str, Array]:
-    """Every input as an array of its port's dtype; all that is wrong is raised together."""
+def arrays(
+    signature: Signature, inputs: Mapping[str, Any], cast: Callable[[Port, Any], Any]
+) -> dict[str, Any]:
+    """Every input as `cast` makes it of its port's dtype; all that is wrong is raised together."""
     findings = list(_name_findings(signature, inputs))
-    result: dict[str, Array] = {}
+    result: dict[str, Any] = {}
     for port in signature.inputs:
         if port.name in inputs:
             try:
-                result[port.name] = _cast(port, inputs[port.name], noted)
+                result[port.name] = cast(port, inputs[port.name])
             except PortMismatch as error:
                 findings += error.findings
     if findings:
@@ -58,7 +60,7 @@ def arrays(signature: Signature, inputs: Mapping[str, Any], noted: set[str]) -> 
     return result
 
 
-def dims(signature: Signature, values: Mapping[str, Array]) -> tuple[dict[str, int], bool]:
+def dims(signature: Signature, values: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
     """The size of every symbolic dimension, and whether the values came without a batch axis."""
     lacking = [
         port.batch_axis is not None and values[port.name].ndim == len(port.shape) - 1
@@ -92,7 +94,8 @@ def _fits(port: Port, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
     return True
 
 
-def _cast(port: Port, value: Any, noted: set[str]) -> Array:
+def cast(port: Port, value: Any, noted: set[str]) -> Array:
+    """The value as an array of the port's dtype, or an error; `noted` are ports warned about."""
     try:
         array: Array = np.asarray(value)
     except Exception as error:  # whatever an object's __array__ raises
@@ -104,14 +107,22 @@ def _cast(port: Port, value: Any, noted: set[str]) -> Array:
     target = np.dtype(port.dtype)
     if array.dtype == target:
         return array
-    if array.dtype.kind == target.kind and np.can_cast(array.dtype, target, "safe"):
-        return array.astype(target)
-    if array.dtype == np.float64 and target == np.float32:
+    if rounds(port, array.dtype, array.shape):
         return _rounded(port, array, noted)
+    return array.astype(target)
+
+
+def rounds(port: Port, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+    """Whether a value of `dtype` is rounded to that of its port; what loses more is refused."""
+    target = np.dtype(port.dtype)
+    if dtype.kind == target.kind and np.can_cast(dtype, target, "safe"):
+        return False
+    if dtype == np.float64 and target == np.float32:
+        return True
     raise PortMismatch(
-        f"expected {port}, got {array.dtype} {shape_text(array.shape)}",
+        f"expected {port}, got {dtype} {shape_text(shape)}",
         where=port.name,
-        hint=_dtype_hint(port, array),
+        hint=_dtype_hint(port, dtype),
     )
 
 
@@ -124,6 +135,12 @@ def _rounded(port: Port, array: Array, noted: set[str]) -> Array:
             where=port.name,
             hint="clip the value, or look for a sensor that reads infinity",
         )
+    warn_rounded(port, noted)
+    return rounded
+
+
+def warn_rounded(port: Port, noted: set[str]) -> None:
+    """Says, once a port, that its values are rounded."""
     if port.name not in noted:
         noted.add(port.name)
         warnings.warn(
@@ -131,7 +148,6 @@ def _rounded(port: Port, array: Array, noted: set[str]) -> Array:
             PrecisionWarning,
             stacklevel=_depth(),
         )
-    return rounded
 
 
 def _depth() -> int:
@@ -142,13 +158,13 @@ def _depth() -> int:
     return depth - 1
 
 
-def _dtype_hint(port: Port, array: Array) -> str:
+def _dtype_hint(port: Port, dtype: np.dtype[Any]) -> str:
     cast = f"pass {port.name}.astype(np.{port.dtype})"
     if port.dtype == "bool":
         return f"pass {port.name} != 0, or say which values mean True"
-    if array.dtype == np.uint8 and port.dtype.startswith("float"):
+    if dtype == np.uint8 and port.dtype.startswith("float"):
         return f"{cast}, divided by 255 if the policy was trained on [0, 1]"
-    if array.dtype.kind == "f" and np.dtype(port.dtype).kind in "iu":
+    if dtype.kind == "f" and np.dtype(port.dtype).kind in "iu":
         return f"{cast} if the fractions do not matter"
     return f"{cast} if that is what the policy was trained on"
 
@@ -173,7 +189,7 @@ def _name_findings(signature: Signature, inputs: Mapping[str, Any]) -> list[Find
     ]
 
 
-def _wrong_shape(port: Port, value: Array, sizes: Mapping[str, int]) -> Finding:
+def _wrong_shape(port: Port, value: Any, sizes: Mapping[str, int]) -> Finding:
     axis, rows = port.batch_axis, sizes.get(BATCH)
     other_rows = axis is not None and value.ndim == len(port.shape) and value.shape[axis] != rows
     expected = f"{port} with batch = {rows}" if other_rows and rows else f"{port}"
@@ -183,13 +199,13 @@ def _wrong_shape(port: Port, value: Array, sizes: Mapping[str, int]) -> Finding:
         hint = f"the last axis must be {fixed[-1]}; check the order and number of elements"
     elif value.ndim > len(port.shape):
         hint = f"drop the extra axes: {port.name}.reshape({', '.join(map(str, (-1, *fixed)))})"
-    if value.size == 0:
+    if 0 in value.shape:
         hint = "the batch is empty: pass at least one row"
     got = f"{value.dtype} {shape_text(value.shape)}"
     return Finding(code="RW012", where=port.name, what=f"expected {expected}, got {got}", hint=hint)
 
 
-def _mixed(port: Port, value: Array) -> Finding:
+def _mixed(port: Port, value: Any) -> Finding:
     return Finding(
         code="RW012",
         where=port.name,

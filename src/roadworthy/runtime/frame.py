@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.runtime import feeds
 from roadworthy.runtime.engine import Engine
 from roadworthy.spec.port import BATCH, Array, Memory, Port
 from roadworthy.spec.signature import Signature
@@ -15,8 +16,9 @@ from roadworthy.spec.signature import Signature
 class MemoryBuffers:
     """Memory for a number of rows, twice: a step reads one side and writes the other."""
 
-    def __init__(self, signature: Signature, *, rows: int) -> None:
+    def __init__(self, signature: Signature, engine: Engine, *, rows: int) -> None:
         self.rows = rows
+        self.signature, self.engine = signature, engine
         self.memory = signature.memory
         self.sides = tuple({m.name: m.fresh(rows) for m in self.memory} for _ in range(2))
         self.turn = 0
@@ -48,19 +50,28 @@ class MemoryBuffers:
         """What is remembered now, by name."""
         return {name: array.copy() for name, array in self.sides[self.turn].items()}
 
+    def first_nan(self) -> str:
+        return feeds.first_nan(self.sides[self.turn], kind="memory ")
+
+    def frame(self, dims: Mapping[str, int], *, unbatched: bool, staged: bool) -> Frame:
+        return Frame(self, dims, unbatched=unbatched)
+
+    def staged(self, values: Iterable[Any]) -> bool:
+        return False  # values are where the buffers are
+
+    def value(self, port: Port, value: Any, noted: set[str]) -> Array:
+        return feeds.cast(port, value, noted)
+
+    def flags(self, mask: Any) -> Array:
+        return np.asarray(mask)
+
 
 class Frame:
     """The buffers for one set of sizes, tied to the engine in both directions of memory."""
 
-    def __init__(
-        self,
-        signature: Signature,
-        engine: Engine,
-        buffers: MemoryBuffers,
-        dims: Mapping[str, int],
-        *,
-        unbatched: bool,
-    ) -> None:
+    def __init__(self, buffers: MemoryBuffers, dims: Mapping[str, int], *, unbatched: bool) -> None:
+        signature, engine = buffers.signature, buffers.engine
+        self._buffers = buffers
         inputs = {port.name: _buffer(port, dims) for port in signature.inputs}
         outputs = {port.name: _buffer(port, dims) for port in signature.outputs}
         clock = {signature.clock: buffers.ticks} if signature.clock else {}
@@ -74,10 +85,10 @@ class Frame:
         self._slots = tuple(
             (port.name, view, view.dtype, view.shape)
             for port in signature.inputs
-            for view in (_view(port, inputs[port.name], unbatched),)
+            for view in (seen(port, inputs[port.name], unbatched),)
         )
         self._copies = tuple(
-            (port.name, _view(port, outputs[port.name], unbatched).copy)
+            (port.name, seen(port, outputs[port.name], unbatched).copy)
             for port in signature.outputs
         )
 
@@ -87,6 +98,8 @@ class Frame:
             return False
         for name, buffer, dtype, shape in self._slots:
             value = inputs.get(name)
+            if value is buffer:
+                continue
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
                 return False
             buffer[...] = value
@@ -97,10 +110,13 @@ class Frame:
             buffer[...] = values[name]
 
     def inputs(self) -> dict[str, Array]:
-        """What went into the last step, by name; not copies."""
         return {name: buffer for name, buffer, _, _ in self._slots}
 
-    def run(self, buffers: MemoryBuffers) -> dict[str, Array]:
+    def first_nan(self) -> str:
+        return feeds.first_nan(self.inputs())
+
+    def run(self) -> dict[str, Array]:
+        buffers = self._buffers
         turn = buffers.turn
         self._runs[turn]()
         # Only a step that succeeded moves memory on, to the other side. Here and not in a method:
@@ -118,7 +134,7 @@ def _buffer(port: Port, dims: Mapping[str, int]) -> Array:
     return np.zeros(port.sizes(dims), dtype=port.dtype)
 
 
-def _view(port: Port, buffer: Array, unbatched: bool) -> Array:
+def seen(port: Port, buffer: Any, unbatched: bool) -> Any:
     """The buffer as the caller sees it: without the batch axis where the inputs had none."""
     if not unbatched or port.batch_axis is None:
         return buffer

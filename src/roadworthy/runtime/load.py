@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from roadworthy import targets
 from roadworthy.border import answers
-from roadworthy.errors import BundleError
+from roadworthy.errors import BundleError, UsageError
 from roadworthy.runtime import engines, onnx_file
 from roadworthy.runtime.canary import refuse_unsafe
-from roadworthy.runtime.engine import Artifact, Engine, OnnxEngine
+from roadworthy.runtime.engine import AnyEngine, Artifact, OnnxEngine
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, nearest, readable, restored
 from roadworthy.spec.json_file import from_json
@@ -28,13 +30,16 @@ def load(
     threads: int = 1,
     seed: int | None = None,
     canary: bool = True,
+    providers: Sequence[str] = (),
 ) -> Policy:
     """The policy in a bundle folder, or in a lone file of one that Roadworthy wrote.
 
     Every file of a bundle is compared with its SHA-256 before anything parses it; a lone file
-    has no such proof. `engine` chooses the target to run, `onnx` unless said otherwise, and
-    `device` where it runs. Targets that are code are opened only with `trust=True`. `seed` is
-    for policies that draw noise; without it each load draws anew. An ONNX file that was never
+    has no such proof. `device` chooses where it runs ("cuda", "cuda:1": docs/gpu.md) and `engine`
+    the target, `onnx` unless said otherwise; on "cuda", `torch_export` where the bundle has it.
+    Targets that are code are opened only with `trust=True`. `seed` is for policies that draw
+    noise; without it each load draws anew. `providers` are those of onnxruntime, in its own
+    words, in place of the ones that belong to the device. An ONNX file that was never
     loaded before is tried in a child process first, with limits (docs/security.md); `canary=False`
     leaves that out.
     """
@@ -45,13 +50,14 @@ def load(
         bundle = Bundle.open(place)
         return from_bundle(
             bundle, engine=engine, device=device, trust=trust, threads=threads, seed=seed,
-            canary=canary,
+            canary=canary, providers=providers,
         )  # fmt: skip
     if not place.is_file():
         raise BundleError(f"{place} does not exist", hint=nearest(place))
     with readable(place):
         data = place.read_bytes()
     target, artifact = _alone(data, str(place), engine, canary)
+    artifact = replace(artifact, providers=_known(providers, target))
     opened = engines.opened(target, artifact, device=device, trust=trust, threads=threads)
     return Policy(artifact.signature, opened, seed=seed, watch=True)
 
@@ -65,9 +71,13 @@ def from_bundle(
     threads: int = 1,
     seed: int | None = None,
     canary: bool = True,
+    providers: Sequence[str] = (),
 ) -> Policy:
     """The policy of a bundle that is already open."""
-    opened = engine_of(bundle, engine, device=device, trust=trust, threads=threads, canary=canary)
+    opened = engine_of(
+        bundle, engine, device=device, trust=trust, threads=threads, canary=canary,
+        providers=providers,
+    )  # fmt: skip
     return Policy(bundle.signature, opened, seed=seed, watch=True)
 
 
@@ -79,14 +89,29 @@ def engine_of(
     trust: bool = False,
     threads: int = 1,
     canary: bool = True,
-) -> Engine:
+    providers: Sequence[str] = (),
+) -> AnyEngine:
     """The engine that runs a bundle; any number of policies may share it, one after another."""
-    target = engines.chosen(engine, tuple(bundle.targets), where=str(bundle.folder))
+    wanted = "onnx" if engine is None and providers else engine
+    target = engines.chosen(wanted, tuple(bundle.targets), where=str(bundle.folder), device=device)
     files = bundle.files_of(engines.files_from(target, tuple(bundle.targets), trust=trust))
     artifact = Artifact(
-        files=files, signature=bundle.signature, where=next(iter(files)), canary=canary
-    )
+        files=files, signature=bundle.signature, where=next(iter(files)), canary=canary,
+        providers=_known(providers, target),
+    )  # fmt: skip
     return engines.opened(target, artifact, device=device, trust=trust, threads=threads)
+
+
+def _known(providers: Sequence[str], target: str) -> tuple[str, ...]:
+    if isinstance(providers, str):
+        raise UsageError(f"expected a list, got {providers!r}", where="providers")
+    if providers and target != "onnx":
+        raise UsageError(
+            f"providers are onnxruntime's, and the target {target} does not run there",
+            where="providers",
+            hint="load with engine='onnx', or leave them out",
+        )
+    return tuple(providers)
 
 
 def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[str, Artifact]:

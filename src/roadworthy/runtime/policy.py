@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import cycle, repeat
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 
 from roadworthy.errors import PortMismatch, UsageError, did_you_mean
 from roadworthy.runtime import feeds
-from roadworthy.runtime.engine import Engine
-from roadworthy.runtime.frame import Frame, MemoryBuffers
+from roadworthy.runtime.engine import AnyEngine, BufferedEngine, Buffers, Steps
+from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.protocol import action, predicted
 from roadworthy.runtime.state import PolicyState, memory_findings, refuse_foreign, rows_in
@@ -32,36 +33,52 @@ class Policy:
     """
 
     def __init__(
-        self, signature: Signature, engine: Engine, *, seed: int | None = None, watch: bool = False
+        self,
+        signature: Signature,
+        engine: AnyEngine,
+        *,
+        seed: int | None = None,
+        watch: bool = False,
     ) -> None:
         self.signature = signature
         self._engine = engine
-        self._buffers = MemoryBuffers(signature, rows=signature.fixed_rows or 1)
+        self._buffers = self._room_for(signature.fixed_rows or 1)
         self._fresh = True
-        self._frames: dict[tuple[Any, ...], Frame] = {}
-        self._frame: Frame | None = None
+        self._frames: dict[tuple[Any, ...], Steps] = {}
+        self._frame: Steps | None = None
         self._noted: set[str] = set()
         self._noise = NoiseSource(signature, seed)
         self._draws = bool(self._noise.ports)
         self._watch = watch
         self._look: Callable[[], bool] = (_looks() if watch else repeat(False)).__next__
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs for `inputs`; memory moves on by one step.
 
         Values have a batch axis, or all of them have none; what comes back is alike. The
-        arrays that come back are the caller's own. Noise that is left out is drawn.
+        arrays that come back are the caller's own. Noise that is left out is drawn. A policy on a
+        device gives tensors of that device where an input came from it, and NumPy's arrays for
+        NumPy's (docs/gpu.md).
         """
         if self._draws and isinstance(inputs, Mapping):
             inputs = self._noise.added(inputs)
         frame = self._frame
         if frame is None or type(inputs) is not dict or not frame.load(inputs):
             frame = self._prepare(inputs)
-        outputs = frame.run(self._buffers)
+        outputs = frame.run()
         self._fresh = False
         if self._look():
-            self._say_nan(frame.inputs())
+            self._say_nan(frame)
         return outputs
+
+    def buffers(self, rows: int = 1, **sizes: int) -> dict[str, Any]:
+        """What a step of `rows` rows reads, by input: fill it in place, and pass it to `step`.
+
+        Such a step copies no input. On a device it copies no output either: what it gives are
+        buffers too, and hold until the next step. `sizes` are those of other symbolic dimensions.
+        """
+        dims = ({} if self.signature.fixed_rows else {BATCH: rows}) | sizes
+        return self._frame_of(dims, unbatched=False, staged=False).inputs()
 
     def act(self, obs: Any) -> Any:
         """The action for an observation: an array for one input, a mapping for several."""
@@ -98,7 +115,9 @@ class Policy:
             self._fresh = True
             return
         # Before the first step, and without memory, any number of rows is as good as reset.
-        known = self.rows if self.signature.memory and not self._fresh else np.size(mask)
+        mask = self._buffers.flags(mask)
+        size = math.prod(mask.shape)
+        known = self.rows if self.signature.memory and not self._fresh else size
         rows = self._mask(mask, known, where="reset mask")
         if self._buffers.ticks and rows.any() and not rows.all():
             raise UsageError(
@@ -143,7 +162,9 @@ class Policy:
         The clock of a policy of two rates goes on: `restore` puts back everything.
         """
         memory = self.signature.memory
-        picked = None if mask is None else self._mask(mask, self.rows, where="memory mask")
+        picked = (
+            None if mask is None else self._mask(np.asarray(mask), self.rows, where="memory mask")
+        )
         rows = self.rows if picked is None else int(picked.sum())
         if picked is None and all(each.name in values for each in memory):
             rows = rows_in(memory, values) or rows
@@ -191,12 +212,12 @@ class Policy:
     def __deepcopy__(self, memo: dict[int, Any]) -> Policy:
         return self.__copy__()  # what is shared never changes
 
-    def _mask(self, mask: Any, known: int, *, where: str) -> Array:
+    def _mask(self, rows: Any, known: int, *, where: str) -> Any:
         """One flag for each of the `known` rows, or an error."""
-        rows: Array = np.asarray(mask)
-        if rows.dtype != np.bool_ or rows.shape != (known,):
+        dtype = str(rows.dtype).removeprefix("torch.")
+        if dtype != "bool" or rows.shape != (known,):
             raise PortMismatch(
-                f"expected bool ({known},), one flag for each row, got {rows.dtype} {rows.shape}",
+                f"expected bool ({known},), one flag for each row, got {dtype} {tuple(rows.shape)}",
                 where=where,
                 hint="pass a boolean array such as terminated | truncated",
             )
@@ -211,20 +232,39 @@ class Policy:
     def _make_room(self, rows: int) -> None:
         """Fresh memory for another number of rows, at the same tick; frames of the old are gone."""
         ticks = self._buffers.ticks
-        self._buffers = MemoryBuffers(self.signature, rows=rows)
+        self._buffers = self._room_for(rows)
         self._buffers.ticks[...] = ticks
         self._frames.clear()
         self._frame = None
 
-    def _prepare(self, inputs: Mapping[str, Any]) -> Frame:
+    def _room_for(self, rows: int) -> Buffers:
+        if isinstance(self._engine, BufferedEngine):
+            return self._engine.buffers(rows)
+        return MemoryBuffers(self.signature, self._engine, rows=rows)
+
+    def _prepare(self, inputs: Mapping[str, Any]) -> Steps:
         """The slow path of a step: check and cast every value, find or make the buffers."""
         if not isinstance(inputs, Mapping):
             raise UsageError(
                 f"step takes a mapping of port names to arrays, got {type(inputs).__name__}",
                 hint=f"step({{{self.signature.inputs[0].name!r}: …}}), or act(obs)",
             )
-        values = feeds.arrays(self.signature, inputs, self._noted)
+        values = feeds.arrays(
+            self.signature,
+            inputs,
+            lambda port, value: self._buffers.value(port, value, self._noted),
+        )
         dims, unbatched = feeds.dims(self.signature, values)
+        staged = self._buffers.staged(values.values())
+        frame = self._frame_of(dims, unbatched=unbatched, staged=staged)
+        frame.fill(values)
+        self._frame = frame
+        if self._watch:
+            self._say_nan(frame)
+        return frame
+
+    def _frame_of(self, dims: Mapping[str, int], *, unbatched: bool, staged: bool) -> Steps:
+        """The buffers for these sizes; memory follows while it may."""
         rows = dims.get(BATCH, self.rows)
         if self.signature.memory and rows != self.rows:
             if not self._fresh:
@@ -234,22 +274,18 @@ class Policy:
                     hint="call policy.reset() before the number of rows changes",
                 )
             self._make_room(rows)
-        key = (*dims.items(), unbatched)
+        key = (*dims.items(), unbatched, staged)
         frame = self._frames.get(key)
         if frame is None:
             if len(self._frames) >= MOST_FRAMES:
                 del self._frames[next(iter(self._frames))]
-            frame = Frame(self.signature, self._engine, self._buffers, dims, unbatched=unbatched)
+            frame = self._buffers.frame(dims, unbatched=unbatched, staged=staged)
             self._frames[key] = frame
-        frame.fill(values)
-        self._frame = frame
-        if self._watch:
-            self._say_nan(values)
         return frame
 
-    def _say_nan(self, inputs: Mapping[str, Array]) -> None:
+    def _say_nan(self, frame: Steps) -> None:
         """A warning for the first NaN that is seen; then nothing is looked at any more."""
-        where = feeds.first_nan(inputs) or feeds.first_nan(self._buffers.copies(), kind="memory ")
+        where = frame.first_nan() or self._buffers.first_nan()
         if where:
             self._watch, self._look = False, repeat(False).__next__
             feeds.warn_nan(where)

@@ -35,7 +35,7 @@ class PolicyLike(Protocol):
 
     def set_memory(self, values: Mapping[str, Any], mask: Any = None) -> None: ...
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]: ...
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]: ...
 
     def act(self, obs: Any) -> Any: ...
 
@@ -71,7 +71,7 @@ class PolicyWrapper:
     def set_memory(self, values: Mapping[str, Any], mask: Any = None) -> None:
         self.policy.set_memory(values, mask)
 
-    def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return self.policy.step(inputs)
 
     def act(self, obs: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from roadworthy.errors import BundleError, need
 from roadworthy.quiet import quiet
-from roadworthy.runtime.archive import CPU_KEY, STEP, SUBSTEP, Archive
+from roadworthy.runtime.archive import CPU_KEY, STEP, SUBSTEP, Archive, graphs_alone
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.inductor import passing_cache
 from roadworthy.spec.port import Array
@@ -80,17 +80,12 @@ class TorchExportEngine(TorchEngine):
     """The captured graph, operator by operator."""
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
-        data, where = artifact.main, artifact.where
-        Archive(data, where=where)
-        need("torch", extra="export")
+        self.programs = programs_in(artifact)
         try:
-            with passing_cache(), quiet():
-                package: Any = need("torch.export.pt2_archive._package", extra="export")
-                self.programs: dict[str, Any] = package.load_pt2(io.BytesIO(data)).exported_programs
-            graphs = [_flat(self.programs[name]) for name in _names(artifact.signature)]
-        except Exception as error:  # deserialisation raises what it likes
-            raise _unreadable(error, where) from error
-        super().__init__(graphs, artifact.signature, where=where, threads=threads)
+            graphs = [flat(self.programs[name]) for name in graph_names(artifact.signature)]
+        except Exception as error:  # an archive may lack anything
+            raise _unreadable(error, artifact.where) from error
+        super().__init__(graphs, artifact.signature, where=artifact.where, threads=threads)
 
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> TorchExportEngine:
@@ -102,7 +97,7 @@ class AotiEngine(TorchEngine):
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
         data, where = artifact.main, artifact.where
-        archive, names = Archive(data, where=where), _names(artifact.signature)
+        archive, names = Archive(data, where=where), graph_names(artifact.signature)
         torch: Any = need("torch", extra="export")
         _refuse_other_processor(archive.extra(CPU_KEY), _processor(torch), where)
         loader = torch._C._aoti.AOTIModelPackageLoader
@@ -123,11 +118,26 @@ class AotiEngine(TorchEngine):
         return cls(artifact, threads=threads)
 
 
-def _names(signature: Signature) -> tuple[str, ...]:
+def graph_names(signature: Signature) -> tuple[str, ...]:
+    """The graphs of an archive: one for each rate."""
     return (STEP, SUBSTEP) if signature.clock else (STEP,)
 
 
-def _flat(program: Any) -> Graph:
+def programs_in(artifact: Artifact) -> dict[str, Any]:
+    """The exported programs in an archive, by name."""
+    archive, data = Archive(artifact.main, where=artifact.where), artifact.main
+    need("torch", extra="export")
+    try:
+        with passing_cache(), quiet():
+            package: Any = need("torch.export.pt2_archive._package", extra="export")
+            data = graphs_alone(data) if archive.target == "aoti" else data
+            found: dict[str, Any] = package.load_pt2(io.BytesIO(data)).exported_programs
+    except Exception as error:  # deserialisation raises what it likes
+        raise _unreadable(error, artifact.where) from error
+    return found
+
+
+def flat(program: Any, device: Any = "cpu") -> Graph:
     """The program as a function of its inputs alone, four times quicker than `module()`.
 
     That one rebuilds nested arguments and looks up every parameter at each call. Without
@@ -135,7 +145,7 @@ def _flat(program: Any) -> Graph:
     """
     held = {**program.state_dict, **program.constants}
     lifted = [
-        held[spec.target].detach()
+        held[spec.target].detach().to(device)
         for spec in program.graph_signature.input_specs
         if spec.kind.name != "USER_INPUT"
     ]

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from roadworthy import targets
 from roadworthy.envs.closed_loop import ClosedLoop
-from roadworthy.errors import Finding
+from roadworthy.errors import BundleError, Finding
 from roadworthy.originals.original import Original
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
@@ -53,7 +53,7 @@ def examine(
     ran: list[_Target] = []
     for target, files in bundle.targets.items():
         row = targets.get(target)
-        if device not in row.engines:
+        if targets.kind(device) not in row.engines:
             hint = f"it runs on {', '.join(row.engines)}"
             findings.append(_not_run(target, f"it has no engine for the device {device!r}", hint))
             continue
@@ -62,6 +62,10 @@ def examine(
             findings.append(_not_run(target, f"{files[0]} is code", hint))
             continue
         examined = _Target(bundle, target, device, fresh, seed, say, canary)
+        missing = examined.missing()
+        if missing is not None:
+            findings.append(_not_run(target, missing.what, missing.hint))
+            continue
         done += [
             dataclasses.replace(each, target=target, device=device)
             for each in examined.checks(loop)
@@ -112,6 +116,16 @@ class _Target:
             self.bundle, self.target, device=self.device, trust=True, canary=self.canary
         )
         return partial(Policy, self.bundle.signature, engine)
+
+    def missing(self) -> Finding | None:
+        """What this machine lacks to run the target on the device; None where it has it."""
+        try:
+            self.new()
+        except BundleError as error:
+            if error.findings[0].code != "RW214":
+                raise
+            return error.findings[0]
+        return None
 
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
         new = self.new

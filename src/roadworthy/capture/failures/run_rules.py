@@ -22,12 +22,19 @@ RUN_RULES = (
     ),
     Rule(
         text=r"not compiled with CUDA|No CUDA GPUs|Found no NVIDIA|"
-        r"Expected all tensors to be on the same device",
+        r"torch\.cuda\.\w+Tensor not available|Expected all tensors to be on the same device|"
+        r"found two different devices|convert cuda:\d+ device type tensor",
         code="RW119",
-        what="forward puts a tensor on a device of its own choice, such as cuda; the export runs "
-        "on "
-        "the CPU",
+        what="forward puts a tensor on a device of its own choice, such as cuda, in a way that "
+        "cannot be followed on the CPU, where the export runs",
         hint="use the device of the input: torch.zeros(…, device=obs.device)",
+    ),
+    Rule(
+        text=r"forward asks whether a tensor is on a GPU",
+        code="RW119",
+        what="forward asks whether a tensor is on a GPU, and may compute one thing there and "
+        "another on the CPU, where the export runs",
+        hint="compute the same on every device: keep the branch that the policy was trained with",
     ),
     Rule(
         text=r"argument #1 'indices' to have one of the following scalar types: Long",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,40 @@ from torch.utils import _pytree as pytree
 
 from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.errors import Finding
-from roadworthy.source import Attribute
+from roadworthy.source import Attribute, Source
 
 _SHORT = (torch.int8, torch.int16, torch.int32)
+
+
+_LOW = (torch.float16, torch.bfloat16)
+
+
+def is_low(source: Source) -> bool:
+    """Whether the module computes in a low precision that its ports do not, or cannot, have."""
+    own, given = _precisions(source)
+    return len(own) == 1 and own <= set(_LOW) and (own != given or own == {torch.bfloat16})
+
+
+def as_its_ports_are(source: Source) -> Source:
+    """The source, around a copy that takes and gives the precision of the ports, where it is low.
+
+    What it computes in between is what the module computes.
+    """
+    own, given = _precisions(source)
+    kept = [each for each in source.memory.values() if isinstance(each, Attribute)]
+    if not is_low(source) or len(given) != 1 or own == given or kept:
+        return source
+    (inside,), (outside,) = own, given
+    copied = copy.deepcopy(source.module)
+    _cast_around(copied, {outside: inside}, {inside: outside})
+    return replace(source, module=copied)
+
+
+def _precisions(source: Source) -> tuple[set[torch.dtype], set[torch.dtype]]:
+    """Those of the weights, and those of the example."""
+    module = source.module
+    own = {p.dtype for p in (*module.parameters(), *module.buffers()) if p.is_floating_point()}
+    return own, {t.dtype for t in source.tensors.values() if t.is_floating_point()}
 
 
 def one_precision(copies: ModuleCopies, finding: Finding) -> bool:
@@ -21,8 +53,7 @@ def one_precision(copies: ModuleCopies, finding: Finding) -> bool:
     if finding.code != "RW116" or "precision" not in finding.what:
         return False
     module = copies.repaired.module
-    own = {p.dtype for p in (*module.parameters(), *module.buffers()) if p.is_floating_point()}
-    given = {t.dtype for t in copies.repaired.tensors.values() if t.is_floating_point()}
+    own, given = _precisions(copies.repaired)
     kept = [m for m in copies.repaired.memory.values() if isinstance(m, Attribute)]
     # Memory inside the module would have two precisions, one in each copy.
     if len(own) != 1 or len(given) != 1 or own == given or kept:

@@ -8,25 +8,42 @@ from dataclasses import replace
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.fixes.branches import choices, python_flags
 from roadworthy.doctor.fixes.copies import ModuleCopies
-from roadworthy.doctor.fixes.dtypes import float_ports, long_indices, one_precision
+from roadworthy.doctor.fixes.dtypes import float_ports, is_low, long_indices, one_precision
 from roadworthy.errors import ExportError, Finding, RoadworthyError
 from roadworthy.originals.module import ModuleOriginal
 from roadworthy.originals.original import TRACE_STEPS
 from roadworthy.program import Program
 from roadworthy.source import Source
 
-FIXES: tuple[Callable[[ModuleCopies, Finding], bool], ...] = (
+Fix = Callable[[ModuleCopies, Finding], bool]
+
+FIXES: tuple[Fix, ...] = (
     one_precision,
     float_ports,
     long_indices,
     python_flags,
     choices,
 )
+# What is put right without being asked: a low precision that no port has.
+OF_PRECISION: tuple[Fix, ...] = (one_precision, float_ports)
 FIXABLE = {"RW022", "RW103", "RW116"}
 MOST_FIXES = 16
 
 
-def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
+def captured_in_its_ports(source: Source, *, seed: int) -> tuple[Program, Source]:
+    """The program of a source, and the source to compare it with.
+
+    A module in bfloat16, or in float16 beside a float32 example, is computed in the precision of
+    its ports, and compared with itself as it is; the cast is listed like a repair.
+    """
+    if source.rewritten is None and is_low(source):
+        return captured_with_fixes(source, seed=seed, fixes=OF_PRECISION)
+    return capture(source), source
+
+
+def captured_with_fixes(
+    source: Source, *, seed: int, fixes: tuple[Fix, ...] = FIXES
+) -> tuple[Program, Source]:
     """The program of the repaired module, and the source of the original to compare it with.
 
     Where nothing can be fixed, the first refusal is raised as it would have been without.
@@ -38,7 +55,7 @@ def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
     copies = ModuleCopies.of(source)
     latest: RoadworthyError = refusal
     for _ in range(MOST_FIXES):
-        if not _fixed(copies, latest):
+        if not _fixed(copies, latest, fixes):
             break
         try:
             program = capture(copies.repaired)
@@ -50,8 +67,8 @@ def captured_with_fixes(source: Source, *, seed: int) -> tuple[Program, Source]:
     raise latest if _leads_on(latest) else refusal
 
 
-def _fixed(copies: ModuleCopies, error: RoadworthyError) -> bool:
-    return any(fix(copies, finding) for finding in error.findings for fix in FIXES)
+def _fixed(copies: ModuleCopies, error: RoadworthyError, fixes: tuple[Fix, ...]) -> bool:
+    return any(fix(copies, finding) for finding in error.findings for fix in fixes)
 
 
 def _leads_on(error: RoadworthyError) -> bool:

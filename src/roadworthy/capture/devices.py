@@ -1,0 +1,84 @@
+"""A device that the code names, such as cuda: the export runs on the CPU, and so does the code."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+CPU = torch.device("cpu")
+# What stays as it is: the processor, and tensors that have no values anywhere.
+_KEPT = ("cpu", "meta")
+
+
+@contextmanager
+def named_devices_are_here(modules: Iterable[torch.nn.Module]) -> Iterator[None]:
+    """Whatever device the code of the modules names, the CPU is meant; until the block ends.
+
+    Where no code names one nothing is in the way of the operators.
+    """
+    if not any(_names_one(module) for module in modules):
+        yield
+        return
+    with _OnCpu():
+        yield
+
+
+class AsksForDevice(RuntimeError):
+    """Code that computes one thing on a GPU and another elsewhere: which of them is the policy?"""
+
+    def __init__(self) -> None:
+        super().__init__("forward asks whether a tensor is on a GPU (is_cuda)")
+
+
+class _OnCpu(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if func == _IS_CUDA and not _is_torch(sys._getframe(1).f_globals):
+            raise AsksForDevice
+        if kwargs.get("device") is not None:
+            kwargs = {**kwargs, "device": _here(kwargs["device"])}
+        if func is torch.Tensor.to:
+            args = (args[0], *(_here(each) for each in args[1:]))
+        return func(*args, **kwargs)
+
+
+_IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
+
+
+def _here(device: Any) -> Any:
+    """The CPU for a device that is another one; anything else as it is."""
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device) and device.type not in _KEPT:
+        return CPU
+    if isinstance(device, int) and not isinstance(device, bool):
+        return CPU
+    return device
+
+
+def _is_torch(names: dict[str, Any]) -> bool:
+    return str(names.get("__name__", "")).partition(".")[0] == "torch"
+
+
+def _names_one(module: torch.nn.Module) -> bool:
+    """Whether the files of the classes of its parts speak of devices; unknown files may."""
+    classes = {type(each) for each in module.modules()}
+    return any("cuda" in text or "device" in text for text in map(_text, classes))
+
+
+def _text(kind: type) -> str:
+    if kind.__module__.partition(".")[0] == "torch":
+        return ""
+    try:
+        return "".join(linecache.getlines(inspect.getsourcefile(kind) or ""))
+    except (TypeError, OSError):  # a class that no file holds may name anything
+        return "device"

@@ -1,0 +1,107 @@
+"""A device that forward names: the CPU is meant, on a machine with a GPU and on one without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import roadworthy as rw
+from roadworthy.errors import ExportError
+
+
+class Base(nn.Module):
+    """The device as people keep it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.device = torch.device("cuda:0")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.net = nn.Linear(4, 2)
+
+
+class ByKeyword(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.net(obs) + torch.ones(2, device="cuda") + torch.arange(2, device=self.device)
+
+
+class ByMethod(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        scale = torch.tensor([2.0, 3.0]).cuda()
+        return self.net(obs.cuda()).to("cuda", torch.float32) * scale.to(self.device)
+
+
+class ByAttribute(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        with torch.device("cuda"):
+            zeros = torch.zeros(obs.shape[0], 2)
+        return self.net(obs.to(0)) + zeros.to(device=self.device) + obs.new_ones(2, device="cuda:1")
+
+
+class KeepsState(Base):
+    """Memory made on the device at the first step, as it is where a checkpoint was trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 2))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.last = 0.5 * self.last.to(self.device) + self.net(obs.to(self.device))
+        return self.last
+
+
+def plain(module: Base, obs: Tensor) -> Tensor:
+    """What each of them means, without a device."""
+    value: Tensor = module.net(obs)
+    if isinstance(module, ByKeyword):
+        return value + 1 + torch.arange(2)
+    if isinstance(module, ByMethod):
+        return value * torch.tensor([2.0, 3.0])
+    return value + 1
+
+
+@pytest.mark.parametrize("kind", [ByKeyword, ByMethod, ByAttribute])
+def test_a_device_in_forward_is_the_cpu(kind: type[Base], tmp_path: Path) -> None:
+    module = kind()
+    rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    obs = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    got = rw.load(tmp_path / "b").act(obs.numpy())
+    assert np.allclose(got, plain(module, obs).detach().numpy(), atol=1e-6)
+    assert module.device == torch.device("cuda:0")
+    rw.verify(tmp_path / "b", against=module).raise_if_failed()
+
+
+def test_memory_on_a_device_is_memory(tmp_path: Path) -> None:
+    module = KeepsState()
+    rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 4)}, memory={"last": "last"})
+    policy, obs = rw.load(tmp_path / "b"), np.ones((1, 4), np.float32)
+    first, second = policy.act(obs), policy.act(obs)
+    assert np.allclose(second, 1.5 * first, atol=1e-6)
+
+
+class Asks(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        if obs.is_cuda:
+            return self.net(obs.half().float())
+        return self.net(obs)
+
+
+class OldType(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.net(obs) + torch.cuda.FloatTensor([1.0, 2.0])
+
+
+@pytest.mark.filterwarnings("ignore:The torch.cuda")  # where there is a GPU, PyTorch says so too
+@pytest.mark.parametrize(("kind", "line"), [(Asks, "if obs.is_cuda"), (OldType, "FloatTensor")])
+def test_what_cannot_be_followed_is_refused_with_the_line(
+    kind: type[Base], line: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError) as caught:
+        rw.export(kind(), tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    (finding, *_) = (each for each in caught.value.findings if each.code == "RW119")
+    assert line in finding.where
+    assert "test_devices.py" in finding.where

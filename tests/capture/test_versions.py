@@ -1,0 +1,48 @@
+"""Which versions exports are tested with, and what is said of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomllib
+import torch
+
+from roadworthy.capture.versions import TESTED, refuse_broken, refuse_untested
+from roadworthy.errors import ExportError, MissingExtra, RoadworthyWarning
+
+
+def test_older_version_is_refused_with_a_sentence() -> None:
+    with pytest.raises(MissingExtra) as caught:
+        refuse_untested({"torch": "2.9.1+cu128"})
+    assert str(caught.value) == (
+        "[RW002] torch 2.9.1+cu128 is older than those that Roadworthy was tested with: "
+        "2.11 to 2.13\n  → pip install 'torch>=2.11'"
+    )
+
+
+def test_newer_version_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roadworthy.capture.versions._said", set())
+    with pytest.warns(RoadworthyWarning, match=r"onnx 9\.0\.1 is newer than those"):
+        refuse_untested({"onnx": "9.0.1"})
+    refuse_untested({"onnx": "9.0.1"})
+
+
+def test_versions_of_this_machine_are_tested_ones() -> None:
+    refuse_untested()
+
+
+def test_known_mistake_of_a_version_is_said() -> None:
+    lstm = torch.nn.Sequential(torch.nn.LSTM(2, 2))
+    with pytest.raises(ExportError, match=r"torch 2\.11 captures the state of an LSTM"):
+        refuse_broken(lstm, "2.11.0+cu130")
+    refuse_broken(lstm, "2.13.0")
+    refuse_broken(torch.nn.GRU(2, 2), "2.11.0")
+
+
+def test_the_package_asks_for_what_was_tested() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["export"]]
+    for name in ("torch", "onnx", "onnxscript"):
+        oldest = ".".join(map(str, TESTED[name][0]))
+        assert f"{name}>={oldest}" in asked
