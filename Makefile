@@ -51,6 +51,7 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/operator_sweep.py
 	$(BIN)/python benchmarks/c_speed.py
 	$(BIN)/python benchmarks/c_math.py
+	$(BIN)/python benchmarks/people.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
 
 # The policy as C on every processor that qemu has here; it says what to install for the others.

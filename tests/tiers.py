@@ -17,6 +17,8 @@ TESTS = Path(__file__).parent
 
 # Frameworks that `make test` is free of: their names in code, and their folders in tests/adapters/.
 FRAMEWORKS = ("torchrl", "tensordict", "ale_py")
+# Those of tests/people, which docs and messages speak of without importing them.
+PEOPLE = ("stable_baselines3", "sb3_contrib", "rsl_rl", "skrl", "rl_games")
 
 # Every kind of policy once: for claims that cost seconds for each policy of the registry.
 REPRESENTATIVES = (
@@ -74,7 +76,7 @@ class Hidden:
     """A finder that has no framework: what is not asked for is as good as not installed."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name.partition(".")[0] in FRAMEWORKS:
+        if name.partition(".")[0] in (*FRAMEWORKS, *PEOPLE):
             raise ModuleNotFoundError(f"{name} is hidden from `make test`", name=name)
 
 

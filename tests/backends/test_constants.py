@@ -1,4 +1,4 @@
-"""The numbers of a float64 policy are float64 in its file."""
+"""The numbers of a policy are in its file: those of float64 in float64, small ones too."""
 
 from __future__ import annotations
 
@@ -40,3 +40,26 @@ def test_a_constant_keeps_its_53_bits(function: Callable[[Tensor], Tensor], tmp_
     obs = torch.randn(50, 4, dtype=torch.float64)
     got = rw.load(tmp_path / "b").act(obs.numpy())
     np.testing.assert_allclose(got, module(obs).detach(), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x / (x.sum(-1, keepdim=True) + 1e-8),
+        lambda x: x / (x.sum(-1, keepdim=True).add_(1e-9)),
+        lambda x: x / (x.sum(-1, keepdim=True) - (-1e-8)),
+        lambda x: ((x + 1) * 1.000005 - (x + 1)) * 1e6,
+    ],
+    ids=["added", "in place", "subtracted", "multiplied"],
+)
+def test_a_number_that_does_next_to_nothing_is_kept(
+    function: Callable[[Tensor], Tensor], tmp_path: Path
+) -> None:
+    class Divided(nn.Module):
+        def forward(self, obs: Tensor) -> Tensor:
+            return function(obs.relu())
+
+    rw.export(Divided(), tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    obs = torch.cat([torch.zeros(1, 4), torch.rand(3, 4)])
+    got = rw.load(tmp_path / "b").act(obs.numpy())
+    np.testing.assert_allclose(got, Divided()(obs), rtol=0.1)

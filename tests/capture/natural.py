@@ -95,6 +95,34 @@ class NothingToSqueeze(nn.Module):
         return self.net(obs).squeeze(-1)
 
 
+class SqueezedAside(nn.Module):
+    """The model of rl_games: what it squeezes bare is not what is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6, 2)
+
+    def results(self, obs: Tensor) -> dict[str, Tensor]:
+        mean = self.net(obs)
+        return {"mus": mean, "neglogp": torch.squeeze(mean.sum(-1, keepdim=True))}
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.results(obs)["mus"]
+
+
+class SampledAside(nn.Module):
+    """The discrete model of rl_games: it draws, and what is asked for are the logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(6, 4)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        choice = torch.distributions.Categorical(logits=self.net(obs))
+        choice.log_prob(choice.sample())
+        return choice.logits
+
+
 class Causal(nn.Module):
     """A mask that says nothing of being causal: PyTorch looks at its values."""
 
@@ -235,6 +263,8 @@ NATURAL: dict[type[nn.Module], dict[str, Any]] = {
     ManySeen: {},
     ViewedByLength: {},
     NothingToSqueeze: {},
+    SqueezedAside: {},
+    SampledAside: {},
     Causal: {"example": WINDOW},
     LastActions: {"example": {**OBS, "actions": torch.zeros(4, 2)}},
     Grouped: {"example": {"policy": OBS["obs"]}},

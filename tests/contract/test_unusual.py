@@ -214,12 +214,14 @@ def test_index_is_drawn_within_its_limits(tmp_path: Path, limits: dict[str, int]
     assert drawn.max() <= limits.get("high", 8)
 
 
-def test_module_that_starts_elsewhere_than_at_zero_fails_the_certificate(tmp_path: Path) -> None:
+def test_module_that_starts_elsewhere_than_at_zero_is_refused(tmp_path: Path) -> None:
     source = rw.Source(StartsAtOnes(), example=OBS, memory={"h": "h"})
-    with pytest.raises(CertificateFailed, match="at step 0"):
+    with pytest.raises(ExportError, match=r"\[RW114\] StartsAtOnes\.h: the first call"):
         rw.export(source, tmp_path / "bundle")
     said = rw.Source(StartsAtOnes(), example=OBS, memory={"h": rw.Attribute("h", initial=1.0)})
-    assert certified(said, tmp_path / "bundle").signature.memory[0].initial == 1.0
+    assert certified(said, tmp_path / "one").signature.memory[0].initial == 1.0
+    hinted = rw.Attribute("h", initial="first input")
+    certified(rw.Source(StartsAtOnes(), example=OBS, memory={"h": hinted}), tmp_path / "hinted")
 
 
 def test_deque_of_past_observations_is_named_and_put_back(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ RUN = 470
 KNOWN: dict[int, str] = {
     53: "an LSTM's gate below -17 is 0 in onnxruntime (RW340), and atan2 of -0 and 0 is -0",
     108: "sinh overflows, and cosine_similarity of infinity is NaN here and infinity there",
-    114: "a step behind a saturated layer turns between one row and several",
     145: "the variance of equal numbers is 0 in PyTorch and 1e-15 in onnxruntime",
     213: "a saturated layer rounds otherwise for one row than for several",
     218: "the order of results of an LSTM that are 0 in onnxruntime (RW340)",

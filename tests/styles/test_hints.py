@@ -42,6 +42,10 @@ HIDDEN = {"hidden": torch.zeros(1, 8)}
 FIRST = {"average": rw.Attribute("average", initial="first input")}
 CASES: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
     "forward that raises": (Silent, {"example": {"observations": torch.zeros(1, OBS)}}),
+    "forward that takes nothing": (
+        RslActorCritic,
+        {"example": {"observations": torch.zeros(1, OBS)}},
+    ),
     "no forward, draws, two results": (Drawing, {}),
     "draws beside a memory": (Drawing, {"method": "act", "memory": FIRST}),
     "flags in the example": (

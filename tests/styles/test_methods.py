@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,20 @@ def test_a_plain_value_in_the_example_leads_to_constants(value: object) -> None:
     with pytest.raises(rw.UsageError) as error:
         _ = source.tensors
     assert f"constants={{'mask': {value!r}}}" in str(error.value)
+
+
+def test_an_action_that_may_be_handed_in_is_no_memory(tmp_path: Path) -> None:
+    class Agent(RslActorCritic):
+        def get_action(self, x: torch.Tensor, action: torch.Tensor | None = None) -> Any:
+            logits = self.actor(x)
+            action = logits.argmax(-1) if action is None else action
+            return action, logits[torch.arange(len(x)), action]
+
+    bundle = rw.export(
+        Agent(), tmp_path / "b", method="get_action", example={"x": torch.zeros(1, OBS)},
+        outputs=("action", "logit"),
+    )  # fmt: skip
+    assert bundle.signature.memory == ()
 
 
 def test_forward_that_raises_names_the_method_that_acts(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
+from roadworthy.originals.interpreting import closing_transforms
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Yardstick
 from roadworthy.verification.budget import measure
@@ -81,3 +82,36 @@ def test_what_is_counted_stays_whole() -> None:
     plain = graph.rounded(inputs, {})["actions"]
     assert 0 < plain.mean() < 1
     assert (graph.shaken(inputs, {}, ulps=20, seed=1)["actions"] == plain).all()
+
+
+class Voting(nn.Module):
+    """Members stacked and called by `vmap`, as TD-MPC2 calls its Q functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.members = nn.Parameter(torch.randn(3, 4, 2))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        votes: Tensor = torch.vmap(lambda w: torch.tanh(obs @ w))(self.members)
+        return votes.mean(0)
+
+
+def test_rounding_is_measured_inside_of_a_vmap() -> None:
+    graph, _ = yardstick(Voting())
+    inputs = {"obs": np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)}
+    apart = (
+        graph.shaken(inputs, {}, ulps=20, seed=1)["actions"] - graph.rounded(inputs, {})["actions"]
+    )
+    assert 1e-8 < np.abs(apart).max() < 1e-4
+
+
+def test_a_vmap_in_which_an_operator_raises_is_closed() -> None:
+    def failing() -> None:
+        with closing_transforms():
+            torch._C._functorch._vmap_increment_nesting(3, "error")
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        failing()
+    assert torch.rand(2).shape == (2,)  # refused inside of a vmap

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from roadworthy.backends.near_constants import keep_near_constants
+
 if TYPE_CHECKING:
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
@@ -27,7 +29,8 @@ def onnx_program(
     opset: int,
     translations: Mapping[Any, Callable[..., Any]],
 ) -> torch.onnx.ONNXProgram:
-    """What `torch.onnx.export` gives for the graph, bit for bit; the operators are read once."""
+    """What `torch.onnx.export` gives for the graph; the operators are read once, and numbers that
+    are nearly 0 or 1 are not taken for those."""
     export: Callable[..., torch.onnx.ONNXProgram | None]
     try:
         export = _with_kept_table(opset, translations)
@@ -35,8 +38,10 @@ def onnx_program(
         export = functools.partial(
             torch.onnx.export, dynamo=True, custom_translation_table=dict(translations)
         )
-    program = export(graph, opset_version=opset, verbose=False)
+    program = export(graph, opset_version=opset, verbose=False, optimize=False)
     assert program is not None
+    keep_near_constants(program.model)
+    program.optimize()
     return program
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from roadworthy.capture.state.draws import reaches_output
 from roadworthy.errors import BatchSpecialised, Finding
 from roadworthy.lines import quoted_line
 
@@ -49,6 +50,8 @@ def _squeezed(graph: torch.export.ExportedProgram, name: str) -> Iterator[Findin
         said = node.args[1] if len(node.args) > 1 else range(len(shape))
         axes = [each % len(shape) for each in ([said] if isinstance(said, int) else said)]
         if not any(isinstance(shape[axis], torch.SymInt) for axis in axes):
+            continue
+        if not reaches_output(node):  # a log probability that nobody asked for
             continue
         single = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] == 1]
         where = quoted_line(node.meta.get("stack_trace") or "") or name

@@ -182,7 +182,7 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, np.random.RandomState):
         legacy_state = value.get_state()
         return [lambda: value.set_state(legacy_state)]
-    if isinstance(value, random.Random):
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
         python_state = value.getstate()
         return [lambda: value.setstate(python_state)]
     if isinstance(value, set):

@@ -10,7 +10,7 @@ import torch
 
 from roadworthy.errors import ExportError, MissingExtra, RoadworthyWarning
 
-# Package → the versions of a full run of the tests, the oldest and the newest.
+# Package → the oldest and the newest that tests ran with; docs/gpu.md says which tests.
 TESTED = {
     "torch": ((2, 11), (2, 13)),
     "onnx": ((1, 23), (1, 23)),

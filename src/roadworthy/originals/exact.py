@@ -25,6 +25,7 @@ from roadworthy.originals.interpreting import (
     Recording,
     Shaking,
     Turning,
+    closing_transforms,
     double,
     name_of,
 )  # fmt: skip
@@ -171,7 +172,8 @@ class GraphYardstick:
         arguments = [torch.from_numpy(np.array(value)) for value in values]
         held = [_copied(each) for each in lifted] if self._writes else lifted
         try:
-            with torch.no_grad(), one_thread(), redirect_stderr(io.StringIO()):
+            silent = redirect_stderr(io.StringIO())
+            with torch.no_grad(), one_thread(), silent, closing_transforms():
                 if recorder is None:
                     results = self._module(*held, *arguments)
                 else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._functorch import pyfunctorch
 from torch.utils._pytree import tree_map
 
 _aten = torch.ops.aten
@@ -118,8 +120,9 @@ class Turning(Recording):
     def _moved(self, values: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
         kind = torch.finfo(values.dtype)
         # Of every size: a step that is too long goes past the neighbour, one too short falls back.
-        size = torch.rand(values.shape, generator=self._generator) * _SMALLEST_SHARE
-        up = torch.rand(values.shape, generator=self._generator) < 0.5
+        with pyfunctorch.temporarily_clear_interpreter_stack():  # inside of vmap nothing is drawn
+            size = torch.rand(values.shape, generator=self._generator) * _SMALLEST_SHARE
+            up = torch.rand(values.shape, generator=self._generator) < 0.5
         share = torch.where(up, 1.0, -1.0) * torch.exp2(size)
         # Zeros are moved too: a tie of zeros is one.
         unit = values.abs() * kind.eps + error.clamp(min=kind.tiny)
@@ -196,8 +199,21 @@ class Shaking(Recording):
 
     def _units(self, like: torch.Tensor) -> torch.Tensor:
         """How far each element of a row is moved; all rows alike, which are states of their own."""
-        draws = torch.randint(1, 5, like[:1].shape, generator=self._generator)
+        shape = like[:1].shape
+        with pyfunctorch.temporarily_clear_interpreter_stack():  # inside of vmap nothing is drawn
+            draws = torch.randint(1, 5, shape, generator=self._generator)
         return draws.to(like.dtype) * (self._ulps / 4 * torch.finfo(like.dtype).eps)
+
+
+@contextmanager
+def closing_transforms() -> Iterator[None]:
+    """Closes what a graph opened, a `vmap`, where an operator inside of it raises."""
+    try:
+        yield
+    except BaseException:
+        while torch._C._functorch.peek_interpreter_stack() is not None:
+            torch._C._functorch.pop_dynamic_layer_stack()
+        raise
 
 
 def double(value: Any) -> Any:

@@ -35,8 +35,11 @@ def _run_failure(error: Exception, source: Source, rows: int | None) -> ExportEr
     if known is not None:
         return known
     raised = f"{type(error).__name__}: {_first_line(error)}"
-    if isinstance(error, NotImplementedError) and source.called == FORWARD:
-        return _no_forward(source, where)
+    if source.called == FORWARD:
+        if isinstance(error, NotImplementedError):
+            return _no_forward(source, where, "raises NotImplementedError")
+        if isinstance(error, TypeError) and not source.arguments:
+            return _no_forward(source, where, "takes no arguments")
     if rows is not None:
         return BatchSpecialised(
             f"{source.called} runs on the example, but with {rows} rows it raised {raised}",
@@ -60,12 +63,12 @@ _ACTING = (
 )  # fmt: skip
 
 
-def _no_forward(source: Source, where: str) -> ExportError:
+def _no_forward(source: Source, where: str, why: str) -> ExportError:
     """The finding for a class that acts through another method than `forward`."""
     own = vars(type(source.module)).keys() | set(dir(type(source.module)))
     acting = [name for name in _ACTING if name in own and not hasattr(torch.nn.Module, name)]
     return ExportError(
-        "forward raises NotImplementedError: the module acts through another method",
+        f"forward {why}: the module acts through another method",
         code="RW102",
         where=where,
         hint=f"say which: method={acting[0]!r}"

@@ -15,7 +15,7 @@ def refuse_draws(graph: torch.export.ExportedProgram, where: Callable[[], str]) 
     `where` finds the line that draws.
     """
     for node in graph.graph.nodes:
-        if _draws(node) and _reaches_output(node):
+        if _draws(node) and reaches_output(node):
             name = getattr(node.target, "__name__", str(node.target)).partition(".")[0]
             raise ExportError(
                 f"random numbers are drawn inside the policy ({name}), and an output depends on "
@@ -46,13 +46,32 @@ def _is_idle(node: torch.fx.Node, target: torch._ops.OpOverload) -> bool:
     )
 
 
-def _reaches_output(node: torch.fx.Node) -> bool:
+def reaches_output(node: torch.fx.Node) -> bool:
+    """Whether anything that the graph returns depends on a node."""
     waiting, seen = [node], {node}
     while waiting:
-        for user in waiting.pop().users:
+        for user in _dependent(waiting.pop()):
             if user.op == "output":
                 return True
             if user not in seen:
                 seen.add(user)
                 waiting.append(user)
     return False
+
+
+def _dependent(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """Whatever takes its values from a node.
+
+    Of tensors that are broadcast together each comes back with its own values. The logits of a
+    distribution that was asked for the probability of a sample are broadcast together with it.
+    """
+    users: list[torch.fx.Node] = []
+    for user in node.users:
+        if user.target is not torch.ops.aten.broadcast_tensors.default:
+            users.append(user)
+            continue
+        together = user.args[0]
+        assert isinstance(together, (list, tuple))  # what the operator takes
+        places = [place for place, each in enumerate(together) if each is node]
+        users += [each for each in user.users if each.args[1] in places]
+    return users

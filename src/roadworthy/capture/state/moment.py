@@ -148,7 +148,7 @@ def _member(value: Any) -> Any:
 
 def _told(value: Any) -> Any:
     """What an object that C code keeps says of its inside."""
-    if isinstance(value, random.Random):
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
         return value.getstate()
     if isinstance(value, np.random.Generator):
         return repr(value.bit_generator.state)

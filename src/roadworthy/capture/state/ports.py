@@ -19,6 +19,8 @@ from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.lines import return_line
 from roadworthy.source import Source
 
+# `get_action(obs, action=None)` is given one to be told its probability, not to remember it.
+_ANSWERS = ("action", "actions")
 _NEXT = re.compile(r"^(?:new|next|out)_|_(?:new|next|out|n|t|1)$|[0-9']+$")
 
 
@@ -37,7 +39,8 @@ def refuse_returned_twin(source: Source, result: Any) -> None:
 
     `forward(obs, hidden=None) → (action, hidden)` keeps its state through its caller.
     """
-    unfed = [name for name in unfed_arguments(source) if name not in source.ignore]
+    known = (*source.ignore, *_ANSWERS)
+    unfed = [name for name in unfed_arguments(source) if name not in known]
     parts = list(result) if isinstance(result, (tuple, list)) else []
     if isinstance(result, Mapping):
         twins = [name for name in unfed if name in result]

@@ -133,6 +133,9 @@ class Reach:
         for key in self.names:
             if key in held and not isinstance(held[key], (*FUNCTIONS, *_BUILT_IN)):
                 put = None if fixed else _attribute_setter(holder, key)
+                if isinstance(holder, types.ModuleType):
+                    # torch's configurations refuse to be told what they do not know as a setting.
+                    put = _item_setter(held, key)
                 yield Slot(f"{name}.{key}", held[key], put, name)
 
 
