@@ -203,6 +203,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
         "export_time",
         "gpu",
         "operators",
+        "people",
         "start_up",
         "step_latency",
         "torchrl_rollouts",

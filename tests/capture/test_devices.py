@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
+from roadworthy.capture.capture import capture
 from roadworthy.errors import ExportError
 
 
@@ -88,6 +89,22 @@ class Asks(Base):
         if obs.is_cuda:
             return self.net(obs.half().float())
         return self.net(obs)
+
+
+class Recurrent(Base):
+    """An LSTM asks for the device of its weights when its parameters are laid out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 4)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.lstm.flatten_parameters()
+        return self.net(self.lstm(obs[None].to(self.device))[0][0])
+
+
+def test_what_a_layer_of_torch_asks_is_no_question_of_the_policy() -> None:
+    capture(rw.Source(Recurrent(), example={"obs": torch.zeros(1, 4)}))
 
 
 class OldType(Base):

@@ -195,3 +195,24 @@ def test_walk_ends_in_cycles() -> None:
     one, other = Plain(), Plain()
     one.inner, other.inner = other, one
     assert [path for path, value in walk(one) if isinstance(value, Plain)] == ["", "inner"]
+
+
+class Base:
+    __slots__ = ("kept", "q")
+
+
+class Shadowing(Base):
+    """As sympy's Zero: what its base keeps in a slot, it has from its class."""
+
+    __slots__ = ()
+    q = 1
+
+
+def test_a_slot_that_the_class_hides_is_left_alone() -> None:
+    module = nn.Linear(2, 2)
+    held = Shadowing()
+    held.kept = 3
+    module.held = held  # type: ignore[assignment]
+    with preserved(module):
+        held.kept = 4
+    assert (held.kept, held.q) == (3, 1)

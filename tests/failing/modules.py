@@ -35,7 +35,7 @@ class CommandAsLong(Actor):
 
 class NamesADevice(Actor):
     def forward(self, obs: Tensor) -> Tensor:
-        previous = torch.zeros(4, device="cuda")
+        previous = torch.cuda.FloatTensor(4).zero_()
         return self.net(obs) - previous
 
 
@@ -155,10 +155,10 @@ MODULES = {
     "device": Case(
         before=NamesADevice,
         after=FollowsTheInput,
-        line='previous = torch.zeros(4, device="cuda")',
+        line="previous = torch.cuda.FloatTensor(4).zero_()",
         code="RW119",
-        what="forward puts a tensor on a device of its own choice, such as cuda; the export "
-        "runs on the CPU",
+        what="forward puts a tensor on a device of its own choice, such as cuda, in a way that "
+        "cannot be followed on the CPU, where the export runs",
         hint="use the device of the input: torch.zeros(…, device=obs.device)",
     ),
     "writes_weights": Case(

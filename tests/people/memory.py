@@ -257,8 +257,8 @@ def handed_in_and_out() -> nn.Module:
     return Handed()
 
 
-# The state as one more input: asked whether it is what persists.
-@people.case({"obs": torch.zeros(1, OBS), "h": ZEROS, "c": ZEROS}, then=HINT, refused="RW107")
+# The state as one more input: its rows are not the first axis.
+@people.case({"obs": torch.zeros(1, OBS), "h": ZEROS, "c": ZEROS}, then=HINT, refused="RW101")
 def state_as_an_input() -> nn.Module:
     return Handed()
 

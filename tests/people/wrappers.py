@@ -158,7 +158,7 @@ class Adapting(RunningMeanStd):
         return (x - self.mean) / torch.sqrt(self.var + 1e-8)
 
 
-@people.case(obs(OBS), refused="RW112")
+@people.case(obs(OBS), refused="RW164")
 def normaliser_that_learns() -> nn.Module:
     return nn.Sequential(Adapting(), mlp(OBS, 32, ACT))
 

@@ -48,6 +48,8 @@ def test_a_saturated_layer_hides_moved_inputs_but_not_rounding() -> None:
     moved = {"obs": np.nextafter(states.inputs["obs"], 0)}
     still = graph.rounded(moved, {})["actions"]
     assert (still == graph.rounded(states.inputs, {})["actions"]).all()
+    shaken = graph.shaken(states.inputs, {}, ulps=1, seed=0)["actions"]
+    assert 5e-7 < np.abs(shaken - still).mean() < 2e-4
     rounding = measure(graph, layout, states, rng).rounding["actions"]
     # 64 products of about a tenth, each rounded at 6e-8, times 50: some 1e-6.
     assert (rounding > 5e-7).all()

@@ -13,6 +13,7 @@ import onnx_ir as ir
 import torch
 
 from roadworthy.backends import Settings
+from roadworthy.backends.folding import folded
 from roadworthy.backends.refusals import (
     Place,
     conversion_failure,
@@ -148,6 +149,7 @@ def _prepared(graph: torch.export.ExportedProgram, opset: int) -> torch.export.E
 
     Opset 23 brings Attention, whose CPU kernel refuses a mask that is to be broadcast.
     """
+    graph = folded(graph)
     attention = torch.ops.aten.scaled_dot_product_attention.default
     if opset < 23 or all(node.target is not attention for node in graph.graph.nodes):
         return graph

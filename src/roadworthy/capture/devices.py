@@ -7,6 +7,7 @@ import linecache
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ class _OnCpu(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.Tensor.cuda:
             return args[0]
-        if func == _IS_CUDA and not _is_torch(sys._getframe(1).f_globals):
+        if func == _IS_CUDA and _asked_outside_of_torch(sys._getframe(1)):
             raise AsksForDevice
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
@@ -65,8 +66,14 @@ def _here(device: Any) -> Any:
     return device
 
 
-def _is_torch(names: dict[str, Any]) -> bool:
-    return str(names.get("__name__", "")).partition(".")[0] == "torch"
+def _asked_outside_of_torch(frame: FrameType | None) -> bool:
+    """Whether the code that asks is neither torch's nor a mode of ours that handed it on."""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package != "roadworthy":
+            return package != "torch"
+        frame = frame.f_back
+    return False
 
 
 def _names_one(module: torch.nn.Module) -> bool:

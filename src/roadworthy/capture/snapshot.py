@@ -261,8 +261,14 @@ def _refill_set(container: set[Any], members: set[Any]) -> None:
 
 def _keep_slot(owner: object, name: str) -> Callable[[], None]:
     value = getattr(owner, name)
-    # Past the __setattr__ of a frozen dataclass: what is put back was there before.
-    return lambda: object.__setattr__(owner, name, value)
+
+    def restore() -> None:
+        # What was not moved may not let itself be set: sympy's Zero has its `q` from its class.
+        if getattr(owner, name, None) is not value:
+            # Past the __setattr__ of a frozen dataclass: what is put back was there before.
+            object.__setattr__(owner, name, value)
+
+    return restore
 
 
 def _keep_random_state() -> Callable[[], None]:

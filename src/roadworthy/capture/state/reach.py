@@ -34,7 +34,8 @@ _BUILT_IN = (
 )  # fmt: skip
 _HEAP_TYPE, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
 # Loggers know every logger and every handler of the process; nothing of theirs decides an action.
-_NEVER_ENTERED = ("logging", "typing", "_pytest", "pytest")
+# Symbols of sympy never change, but for what they remember of themselves, such as their hash.
+_NEVER_ENTERED = ("logging", "typing", "_pytest", "pytest", "sympy", "mpmath")
 
 # The parent of what nothing else that is reached holds.
 OUTSIDE = "<outside>"
