@@ -71,12 +71,11 @@ def test_c_alone_is_code_and_needs_trust(tmp_path: Path) -> None:
 def test_missing_compiler_is_named_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("CC", "tcc-of-nobody -O2")
     with pytest.raises(ExportError) as caught:
         rw.export(chooser(), tmp_path / "chooser", targets=["onnx", "c"])
     assert str(caught.value) == (
-        "[RW130] the target c needs a C compiler, and there is no cc, gcc or clang on the PATH"
+        "[RW130] the target c needs a C compiler, and there is no tcc-of-nobody, which CC names"
         "\n  → apt install gcc, or pip install ziglang, or leave c out of the targets"
     )
     assert list(tmp_path.iterdir()) == []
