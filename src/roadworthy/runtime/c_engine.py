@@ -9,19 +9,20 @@ caller trusts it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from roadworthy.cfile.graph import Graph, read
 from roadworthy.cfile.source import HANDED, code, engine_source
 from roadworthy.errors import BundleError
+from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.compiler import library
-from roadworthy.runtime.engine import Artifact
+from roadworthy.runtime.engine import Artifact, Buffers
+from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
@@ -85,11 +86,26 @@ class _Compiled:
     constants: tuple[Array, ...]
 
 
+class Bound(partial[None]):
+    """`policy_run` over fixed buffers: calling it is one step.
+
+    address  where its machine code begins
+    places   the addresses that it is given
+    keep     what they point to: the C holds nothing alive
+    """
+
+    address: int
+    places: int
+    rows: int
+    keep: tuple[object, ...]
+
+
 class CEngine:
     """A policy as machine code. It runs on the caller's thread, and on that one alone."""
 
     def __init__(self, artifact: Artifact) -> None:
         self._text = PolicyText(artifact)
+        self._signature = artifact.signature
         self._made: dict[tuple[tuple[str, int], ...], _Compiled] = {}
         if self._text.is_for_every_size:
             self._compiled({})
@@ -98,7 +114,11 @@ class CEngine:
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> CEngine:
         return cls(artifact)
 
-    def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
+    def buffers(self, rows: int) -> Buffers:
+        make = CompiledBuffers if stepper() is not None else MemoryBuffers
+        return make(self._signature, self, rows=rows)
+
+    def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Bound:
         rows, dims = self._text.sizes(inputs)
         compiled = self._compiled({} if self._text.is_for_every_size else dims)
         names_in, names_out = self._text.order()
@@ -117,10 +137,11 @@ class CEngine:
         places = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
         run = compiled.library.policy_run
         run.restype = None
-        call: Any = partial(run, ctypes.cast(places, ctypes.c_void_p), ctypes.c_int(rows))
-        # The C holds addresses only: what they point to lives as long as the call does.
-        call.keep = (arrays, places, work)
-        return call  # type: ignore[no-any-return]
+        bound = Bound(run, ctypes.cast(places, ctypes.c_void_p), ctypes.c_int(rows))
+        bound.address = ctypes.cast(run, ctypes.c_void_p).value or 0
+        bound.places, bound.rows = ctypes.addressof(places), rows
+        bound.keep = (compiled.library, arrays, places, work)
+        return bound
 
     def _compiled(self, dims: Mapping[str, int]) -> _Compiled:
         key = tuple(sorted(dims.items()))

@@ -13,9 +13,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
+from types import ModuleType
 
 from roadworthy.errors import BundleError
 
@@ -58,6 +60,18 @@ def library(files: Mapping[str, str], *, fast: bool = False) -> ctypes.CDLL:
     """The files compiled for this machine; what was compiled before is taken from the cache."""
     words = [*command(), *FLAGS, "-march=native", *(["-DPOLICY_FAST"] if fast else [])]
     return ctypes.CDLL(str(_built(words, files, ".so")))
+
+
+def extension(files: Mapping[str, str], name: str, folders: Sequence[str]) -> ModuleType:
+    """The files compiled as a module of this Python; `folders` hold the headers."""
+    headers = [word for folder in folders for word in ("-I", folder)]
+    place = _built([*command(), *FLAGS, "-std=gnu11", *headers], files, ".so")
+    loader = ExtensionFileLoader(name, str(place))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
 
 
 def wasm_module(files: Mapping[str, str]) -> bytes:
