@@ -45,14 +45,25 @@ MAY_IMPORT = {
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},
+    "shrinking": {*BASE, "spec", "cfile", "runtime", "envs"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
     "demo": set(),
-    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "diagnosing", "demo"},
+    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "shrinking", "diagnosing", "demo"},
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "targets", "spec", "cfile", "runtime", "envs", "verification", "verifying"}
+RUNNING = {
+    *BASE,
+    "targets",
+    "spec",
+    "cfile",
+    "runtime",
+    "envs",
+    "verification",
+    "verifying",
+    "shrinking",
+}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.graph import read
+from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.source import HANDED, HEAD, VECTORS, Code, code, engine_source
 from roadworthy.runtime import compiler
 
@@ -43,11 +44,14 @@ def _declared(name: str, dtype: np.dtype, shape: Sequence[int]) -> onnx.ValueInf
 
 
 def run(
-    given: bytes, feeds: Mapping[str, np.ndarray], dims: Mapping[str, int] | None = None
+    given: bytes,
+    feeds: Mapping[str, np.ndarray],
+    dims: Mapping[str, int] | None = None,
+    weights: Storage = "float32",
 ) -> dict[str, np.ndarray]:
     """What the C of an ONNX file makes of its inputs."""
     graph = read(given)
-    written: Code = code(graph, dims or {})
+    written: Code = code(graph, dims or {}, weights)
     made = compiler.library({"policy.c": engine_source(written)})
     made.policy_work_size.restype = ctypes.c_size_t
     outputs = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadworthy.cfile.graph import read
+from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.render import literal
 from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, work_struct
@@ -38,6 +39,7 @@ class Interface:
     code: Code
     digest: str
     names: Mapping[str, str]
+    weights: Storage
 
     def place(self, name: str) -> Place:
         """The port of the graph with a name of the signature."""
@@ -61,7 +63,7 @@ class Interface:
         return self.signature.fixed_rows
 
 
-def interface(model: bytes, signature: Signature) -> Interface:
+def interface(model: bytes, signature: Signature, *, weights: Storage = "float32") -> Interface:
     """The C of an ONNX file, or an error that names what C cannot be written for."""
     others = [name for name in signature.symbols if name != BATCH]
     if others:
@@ -74,7 +76,7 @@ def interface(model: bytes, signature: Signature) -> Interface:
     taken: set[str] = set()
     names = {name: _identifier(name, taken) for name in listed}
     return Interface(
-        signature=signature, code=code(graph, {}), names=names,
+        signature=signature, code=code(graph, {}, weights), names=names, weights=weights,
         digest=hashlib.sha256(model).hexdigest(),
     )  # fmt: skip
 
@@ -126,6 +128,7 @@ def header(own: Interface) -> str:
         "#include <stddef.h>", "#include <stdint.h>", "",
         f"#define POLICY_ABI {ABI}",
         f'#define POLICY_ONNX_SHA256 "{own.digest}"',
+        f'#define POLICY_WEIGHTS "{own.weights}" /* how they are stored; sums are floats */',
         f"#define POLICY_PERIOD_S {period} /* 0 where nobody said */",
         f"#define POLICY_DECIMATION {signature.decimation} /* it decides at every so many ticks */",
     ]  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.elementwise import C_TYPES
 from roadworthy.cfile.graph import Graph
+from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
@@ -67,10 +68,10 @@ class Code:
     step: tuple[str, ...] = field(repr=False)
 
 
-def code(graph: Graph, dims: Mapping[str, int]) -> Code:
-    """The graph for one row, at given sizes of its other symbolic axes."""
+def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") -> Code:
+    """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so."""
     sizes = {**dims, BATCH: 1}
-    found: Lowered = lowered(graph, OPERATORS, sizes)
+    found: Lowered = lowered(graph, OPERATORS, sizes, weights)
     taken: set[str] = set()
     inputs = [
         _place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs

@@ -15,7 +15,7 @@ import typer
 
 import roadworthy
 from roadworthy.border import unforeseen
-from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, verify
+from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, shrink, verify
 from roadworthy.cli.console import print_findings
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
 
@@ -65,6 +65,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "run": play.run,
     "inspect": inspect.inspect,
     "bench": bench.bench,
+    "shrink": shrink.shrink,
     "doctor": doctor.doctor,
     "explain": explain.explain,
     "demo": demo.demo,

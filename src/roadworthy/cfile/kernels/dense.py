@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -19,10 +20,14 @@ from roadworthy.cfile.statements import Address, Call
 from roadworthy.cfile.values import Buffer
 from roadworthy.spec.port import Array
 
+Storage = Literal["float32", "float16", "int8"]
 PANEL, PAD = 128, 16
 DOT_COLUMNS, NARROW_COLUMNS, NARROW_RUN = 4, 32, 16
 # Rows and vectors of one block: its sums stay in registers.
 BLOCKS = ((4, 4), (4, 2), (4, 1), (1, 8), (1, 4), (1, 2), (1, 1))
+
+# How small weights are stored → the kernel that reads them.
+_SMALL = {"uint16": "rw_halves", "int8": "rw_bytes"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +104,22 @@ def packed(weights: Array, *, rows: int) -> Buffer:
     return _stored(held)
 
 
+def stored(weights: Array, *, rows: int, storage: Storage) -> tuple[Buffer, Buffer | None]:
+    """A matrix (k, n) of constants in some storage, and the scale of each column of whole numbers.
+
+    Half floats and bytes lie row by row, and become floats as they are read.
+    """
+    if storage == "float32" or not _is_float(weights.dtype):
+        return packed(weights, rows=rows), None
+    if storage == "float16":
+        return _stored(weights.astype(np.float16).ravel().view(np.uint16)), None
+    largest = np.abs(weights).max(axis=0).astype(np.float64)
+    scale = np.where(largest > 0, largest / 127, 1.0)
+    return _stored(np.rint(weights / scale).astype(np.int8).ravel()), _stored(
+        scale.astype(np.float32)
+    )
+
+
 def _stored(held: Array) -> Buffer:
     return Buffer(dtype=held.dtype, size=held.size, role="const", data=held)
 
@@ -118,16 +139,25 @@ def out_size(shape: Shape) -> int:
     return shape.lines * shape.rows * out_stride(shape)
 
 
-def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shape) -> Call:
-    """The statement that computes the product."""
+def call(
+    x: Buffer,
+    weights: Buffer,
+    held_bias: Buffer,
+    out: Buffer,
+    shape: Shape,
+    scale: Buffer | None = None,
+) -> Call:
+    """The statement that computes the product; `scale` is that of weights which are bytes."""
+    read = (weights, held_bias) if scale is None else (weights, scale, held_bias)
 
     def text(at: Address) -> list[str]:
         start = f"{at(x)} + {shape.start}" if shape.start else at(x)
-        ends = f"{at(weights)}, {at(held_bias)}"
+        ends = ", ".join(map(at, read))
         k = shape.runs * shape.run
         stride = out_stride(shape)
-        if not _is_float(x.dtype):
-            name = f"rw_dense_{C_TYPES[x.dtype.name]}"
+        small = _SMALL.get(weights.dtype.name) if _is_float(x.dtype) else None
+        if small or not _is_float(x.dtype):
+            name = small or f"rw_dense_{C_TYPES[x.dtype.name]}"
             sizes = [
                 shape.rows,
                 shape.n,
@@ -160,7 +190,7 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
             "}",
         ]
 
-    return Call(text=text, reads=(x, weights, held_bias), writes=(out,))
+    return Call(text=text, reads=(x, *read), writes=(out,))
 
 
 def functions() -> dict[str, str]:
@@ -169,6 +199,7 @@ def functions() -> dict[str, str]:
     found["rw_dense"] = _DENSE
     found["rw_narrow"] = _NARROW
     found["rw_dot"] = _DOT
+    found["rw_halves"], found["rw_bytes"] = _HALVES, _BYTES
     for kind in dict.fromkeys(C_TYPES.values()):
         found[f"rw_dense_{kind}"] = _PLAIN.replace("TYPE", kind)
     return found
@@ -314,6 +345,52 @@ static void rw_dense_TYPE(const TYPE *x, const TYPE *w, const TYPE *b, TYPE *y,
                     y[r * wide + c] = (TYPE)(y[r * wide + c] + value * line[c]);
                 }
             }
+        }
+    }
+}"""
+
+# Weights row by row, in fewer bytes than a float has: sums are floats all the same.
+_HALVES = """\
+static void rw_halves(const float *x, const uint16_t *w, const float *b, float *restrict y,
+    int rows, int n, int wide, int row, int runs, int run, int apart)
+{
+    int r, c, i, k;
+    for (r = 0; r < rows; r++, y += wide) {
+        const uint16_t *line = w;
+        for (c = 0; c < n; c++) {
+            y[c] = b[c];
+        }
+        for (i = 0; i < runs; i++) {
+            for (k = 0; k < run; k++, line += n) {
+                const float value = x[r * row + i * apart + k];
+                for (c = 0; c < n; c++) {
+                    y[c] += value * rw_from_half(line[c]);
+                }
+            }
+        }
+    }
+}"""
+
+_BYTES = """\
+static void rw_bytes(const float *x, const int8_t *w, const float *scale, const float *b,
+    float *restrict y, int rows, int n, int wide, int row, int runs, int run, int apart)
+{
+    int r, c, i, k;
+    for (r = 0; r < rows; r++, y += wide) {
+        const int8_t *line = w;
+        for (c = 0; c < n; c++) {
+            y[c] = 0.0f;
+        }
+        for (i = 0; i < runs; i++) {
+            for (k = 0; k < run; k++, line += n) {
+                const float value = x[r * row + i * apart + k];
+                for (c = 0; c < n; c++) {
+                    y[c] += value * (float)line[c];
+                }
+            }
+        }
+        for (c = 0; c < n; c++) {
+            y[c] = b[c] + scale[c] * y[c];
         }
     }
 }"""

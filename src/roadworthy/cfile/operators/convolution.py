@@ -11,7 +11,7 @@ from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import dense
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
-from roadworthy.cfile.operators.products import product, rounded
+from roadworthy.cfile.operators.products import multiplied, product, rounded
 from roadworthy.cfile.operators.reading import given, integer, integers, known, needed, text
 from roadworthy.cfile.operators.reductions import reduced
 from roadworthy.cfile.operators.views import joined, padded, view
@@ -132,9 +132,7 @@ def _convolved(
         row_stride=strides[1] * x.shape[2], run_stride=line * dilations[0],
         start=int(x.index.flat[0]), lines=len(tall), line_stride=strides[0] * line,
     )  # fmt: skip
-    out = walk.work(x.dtype, dense.out_size(shape))
-    held = dense.packed(columns, rows=shape.blocks)
-    walk.add(dense.call(x.buffer, held, dense.bias(bias, shape, x.dtype), out, shape))
+    out = multiplied(walk, x.buffer, columns, bias, shape)
     index = np.arange(shape.lines * shape.rows)[:, None] * dense.out_stride(shape) + np.arange(n)
     return rounded(Leaf(out, index.reshape(len(tall), len(wide), n)))
 

@@ -12,7 +12,7 @@ from roadworthy.cfile.kernels import dense
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
 from roadworthy.cfile.operators.views import joined, taken, view
-from roadworthy.cfile.values import Leaf, Value, scalar, size
+from roadworthy.cfile.values import Buffer, Leaf, Value, scalar, size
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]
@@ -25,8 +25,12 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
     if x.dtype != weights.dtype or not rows * k * n:
         raise Unsupported(f"a product of {x.dtype} {x.shape} and {weights.dtype} {weights.shape}")
     leaf, order = _lined_up(walk, x)
+    shape = dense.Shape(
+        rows=rows, n=n, runs=1, run=k, row_stride=_stride(leaf.index[:, 0]), run_stride=0,
+        start=int(leaf.index.min()),
+    )  # fmt: skip
     if weights.known is not None:
-        held = dense.packed(weights.known[order], rows=rows)
+        out = multiplied(walk, leaf.buffer, weights.known[order], bias, shape)
     else:
         # What was computed is laid out as weights would be; the padding stays zero.
         place = dense.places(k, n, rows=rows, dtype=x.dtype)
@@ -38,14 +42,20 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
                 view(walk, scalar(0, weights.dtype), lambda each: np.broadcast_to(each, held.size)),
             )
         walk.write(held, place, view(walk, weights, lambda each: each[order]))
-    shape = dense.Shape(
-        rows=rows, n=n, runs=1, run=k, row_stride=_stride(leaf.index[:, 0]), run_stride=0,
-        start=int(leaf.index.min()),
-    )  # fmt: skip
-    out = walk.work(x.dtype, dense.out_size(shape))
-    walk.add(dense.call(leaf.buffer, held, dense.bias(bias, shape, x.dtype), out, shape))
+        out = walk.work(x.dtype, dense.out_size(shape))
+        walk.add(dense.call(leaf.buffer, held, dense.bias(bias, shape, x.dtype), out, shape))
     index = np.arange(rows)[:, None] * dense.out_stride(shape) + np.arange(n)
     return rounded(Leaf(out, index))
+
+
+def multiplied(
+    walk: Lowering, x: Buffer, weights: Array, bias: Array | None, shape: dense.Shape
+) -> Buffer:
+    """The buffer that holds the product with known weights, which are stored as the walk says."""
+    out = walk.work(x.dtype, dense.out_size(shape))
+    held, scale = dense.stored(weights, rows=shape.blocks, storage=walk.weights)
+    walk.add(dense.call(x, held, dense.bias(bias, shape, x.dtype), out, shape, scale))
+    return out
 
 
 def rounded(value: Value) -> Value:
