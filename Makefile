@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Two workers on two cores: a thread that waits for work must not spin beside them.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
-.PHONY: demo quick test test-rest test-long test-all check bench docs format clean
+.PHONY: demo quick test test-rest test-long test-all check bench boards docs format clean
 
 demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
@@ -51,8 +51,14 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/verification.py
 	$(BIN)/python benchmarks/operator_sweep.py
+	$(BIN)/python benchmarks/c_speed.py
+	$(BIN)/python benchmarks/c_math.py
 	$(BIN)/python benchmarks/people.py
 	$(BIN)/python benchmarks/torchrl_rollouts.py --aoti
+
+# The policy as C on every processor that qemu has here; it says what to install for the others.
+boards: $(READY)
+	$(BIN)/python boards/run.py
 
 docs: $(READY)
 	$(BIN)/python -m roadworthy.doctor.write_docs docs

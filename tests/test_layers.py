@@ -19,7 +19,7 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
-EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
+EVERYTHING = {*CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "adapters", "door"}
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
@@ -32,8 +32,9 @@ MAY_IMPORT = {
     "program": {*BASE, "spec"},
     "source": {*BASE, "spec"},
     "capture": {*BASE, "spec", "program", "source"},
-    "runtime": {*BASE, "targets", "spec"},
-    "backends": {*BASE, "targets", "spec", "program", "runtime"},
+    "cfile": {*BASE, "spec"},
+    "runtime": {*BASE, "targets", "spec", "cfile"},
+    "backends": {*BASE, "targets", "spec", "program", "cfile", "runtime"},
     "originals": {*CAPTURING, "runtime"},
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
@@ -46,6 +47,7 @@ MAY_IMPORT = {
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},
+    "shrinking": {*BASE, "spec", "cfile", "runtime", "envs"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
     "emitting": {*BASE, "spec", "targets", "runtime"},
@@ -53,7 +55,7 @@ MAY_IMPORT = {
     "demo": set(),
     "cli": {
         *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
-        "demo", "reporting", "playground",
+        "demo", "reporting", "playground", "shrinking",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -62,12 +64,14 @@ RUNNING = {
     *BASE,
     "targets",
     "spec",
+    "cfile",
     "runtime",
     "envs",
     "verification",
     "verifying",
     "reporting",
     "playground",
+    "shrinking",
 }
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"

@@ -16,7 +16,7 @@ import torch
 import roadworthy
 from roadworthy import backends
 from roadworthy import targets as target_table
-from roadworthy.backends import Backend, Settings
+from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
 from roadworthy.border import answers
@@ -293,6 +293,9 @@ def write_bundle(
         yardstick = original.yardstick(program.signature)
         trace = with_allowance(trace, yardstick, program.signature, options.seed)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
+        for backend in lowering.values():
+            if isinstance(backend, WritesTrace):
+                backend.add_trace(trace, partial)
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)

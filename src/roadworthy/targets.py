@@ -18,7 +18,7 @@ DEFAULT = "onnx"
 OPSETS = range(18, 24)
 IR_VERSIONS = range(8, 12)
 # Where a target is not named: what runs best on a device comes first.
-PREFERRED = {"cuda": ("torch_export", "aoti", "onnx")}
+PREFERRED = {"cuda": ("torch_export", "aoti", "onnx"), "wasm": ("c",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class Target:
     stage    what is said while it is written
     code     why opening it runs what its author put into it; empty where it is data
     graph    the function that shows its graph as lines; empty where there is none to show
+    made_from  the target from whose data its engine can make it again, so that no trust is needed
     """
 
     name: str
@@ -43,6 +44,7 @@ class Target:
     stage: str
     code: str = ""
     graph: str = ""
+    made_from: str = ""
 
 
 _ROWS = (
@@ -83,6 +85,19 @@ _ROWS = (
         about="a library compiled for this kind of processor, for PyTorch",
         stage="compiling with g++ (takes tens of seconds)",
         code="it holds a compiled library that is loaded into this process",
+    ),
+    Target(
+        name="c",
+        files=("c/policy.c", "c/policy.h", "c/selftest.c", "c/CMakeLists.txt"),
+        backend="roadworthy.backends.c:CBackend",
+        engines={
+            "cpu": "roadworthy.runtime.c_engine:CEngine",
+            "wasm": "roadworthy.runtime.wasm_engine:WasmEngine",
+        },
+        about="C99 without dependencies, for a robot, a microcontroller or a browser",
+        stage="writing C",
+        code="it is compiled as its author wrote it, and loaded into this process",
+        made_from="onnx",
     ),
 )
 TARGETS: Mapping[str, Target] = {row.name: row for row in _ROWS}

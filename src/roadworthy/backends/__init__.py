@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from roadworthy import targets
 from roadworthy.program import Program
+from roadworthy.spec.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,15 @@ class Backend(Protocol):
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         """The files that the program became, in `folder` or below; engines open the first."""
+        ...
+
+
+@runtime_checkable
+class WritesTrace(Protocol):
+    """A backend one of whose files holds the recorded steps, which come after `lower`."""
+
+    def add_trace(self, trace: Trace, folder: Path) -> None:
+        """Writes that file, under a name that `lower` has returned."""
         ...
 
 

@@ -52,14 +52,7 @@ class OnnxBackend:
         return cls(settings=settings)
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
-        model = _converted(program.graph, self.settings)
-        _name_ports(model, program.signature)
-        if program.substep is not None:
-            between = _converted(program.substep, self.settings)
-            _name_ports(between, program.signature)
-            model = two_rates(model, between, program.signature)
-        if self.settings.memory_defaults:
-            _give_defaults(model.graph, program.signature)
+        model = self._model(program)
         known = places(model)
         refuse_draws(known)
         _strip(model)
@@ -75,6 +68,21 @@ class OnnxBackend:
         path = folder / self.filename
         path.write_bytes(data)
         return [path]
+
+    def line(self, program: Program, node: str) -> str:
+        """The user's line that a node of the written file comes from; empty where none is known."""
+        return next((each.line for each in places(self._model(program)) if each.name == node), "")
+
+    def _model(self, program: Program) -> ir.Model:
+        model = _converted(program.graph, self.settings)
+        _name_ports(model, program.signature)
+        if program.substep is not None:
+            between = _converted(program.substep, self.settings)
+            _name_ports(between, program.signature)
+            model = two_rates(model, between, program.signature)
+        if self.settings.memory_defaults:
+            _give_defaults(model.graph, program.signature)
+        return model
 
     def _check(self, proto: onnx.ModelProto, signature: Signature, known: list[Place]) -> None:
         opsets = {entry.domain: entry.version for entry in proto.opset_import}

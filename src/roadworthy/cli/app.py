@@ -26,6 +26,7 @@ from roadworthy.cli import (
     inspect,
     play,
     report,
+    shrink,
     verify,
     web,
 )
@@ -83,6 +84,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "report": report.report,
     "compare": compare.compare,
     "web": web.web,
+    "shrink": shrink.shrink,
     "doctor": doctor.doctor,
     "explain": explain.explain,
     "demo": demo.demo,

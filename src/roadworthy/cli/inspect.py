@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import foreign, operators, target_help
+from roadworthy.cli import c_sizes, foreign, operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -47,6 +47,11 @@ def inspect(
     operators_only: Annotated[
         bool, typer.Option("--operators", help="The opset that each operator needs, and dtypes.")
     ] = False,
+    as_c: Annotated[
+        bool, typer.Option("--c", help="Flash, RAM and stack of the policy as C, by board.")
+    ] = False,
+    flash: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 512K.")] = None,
+    ram: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 128K.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
@@ -56,6 +61,8 @@ def inspect(
     roadworthy inspect walker --graph
 
     roadworthy inspect walker/policy.onnx --json
+
+    roadworthy inspect walker --c --flash 512K --ram 128K
 
     Of an ONNX file that Roadworthy did not write it shows what the file says, and what it does not.
 
@@ -93,6 +100,10 @@ def inspect(
             print_json(operators.described(model))
         else:
             operators.show(model)
+        return
+    if as_c:
+        assert signature is not None
+        c_sizes.show(model, signature, flash=flash, ram=ram, as_json=as_json)
         return
     counts = _operators(model)
     certificate = (
