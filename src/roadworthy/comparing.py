@@ -37,7 +37,7 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
     described = isinstance(against, (Source, EnvironmentSource))
     if not described and set(keywords) <= _SAID_AGAIN:
         _refuse_incomplete(bundle, against, recipe)
-    plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
+    plain = isinstance(against, torch.nn.Module) and adapter_for(against, keywords) is None
     if plain and set(keywords) <= _SAID_AGAIN:
         source = source_from(against, recipe, bundle.signature, **keywords)
         return original_of(as_its_ports_are(source))
@@ -99,7 +99,7 @@ def _refuse_incomplete(bundle: Bundle, against: Any, recipe: Mapping[str, Any]) 
             where="against",
             hint=f"rw.verify({str(bundle.folder)!r}, against=env, actor=actor)",
         )
-    if "rewritten" in recipe:
+    if recipe.get("rewritten"):
         raise UsageError(
             f"a {name} alone does not say how it was exported (exploration, env, outputs, …)",
             code="RW147",
