@@ -19,7 +19,9 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
-EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
+EVERYTHING = {
+    *CAPTURING, *ASKING, "backends", "doctor", "environment", "checkpoints", "adapters", "door",
+}  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
@@ -38,7 +40,8 @@ MAY_IMPORT = {
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "adapters": {*CAPTURING, "originals", "environment"},
+    "checkpoints": {*BASE, "spec", "source"},
+    "adapters": {*CAPTURING, "originals", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,

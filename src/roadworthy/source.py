@@ -98,6 +98,7 @@ class Source:
     meaning     what the first output means to an environment, where `action` does not say it
     ignore      what persists between calls and does not matter, by name: "steps"
     rewritten   what `module` is a rewriting of, where an adapter made it
+    origin      the checkpoint that it was read from, and who said what the file does not say
     """
 
     module: torch.nn.Module
@@ -115,6 +116,7 @@ class Source:
     meaning: Action | None = field(default=None, kw_only=True)
     ignore: Sequence[str] = field(default=(), kw_only=True)
     rewritten: Rewriting | None = field(default=None, kw_only=True)
+    origin: Mapping[str, Any] | None = field(default=None, kw_only=True)
     method: str | Callable[..., Any] = field(default=FORWARD, kw_only=True)
     constants: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 

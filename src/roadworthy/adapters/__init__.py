@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
@@ -117,6 +118,12 @@ BUILT_IN = (
         classes=("roadworthy.ExportableEnvironment",),
         describe="roadworthy.environment.source:describe",
         noun="an environment",
+    ),
+    Adapter(
+        name="checkpoint",
+        recognises=looks_like_a_checkpoint,
+        describe="roadworthy.adapters.checkpoint:describe",
+        noun="a checkpoint",
     ),
 )
 

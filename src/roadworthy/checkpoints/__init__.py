@@ -1,0 +1,79 @@
+"""Checkpoints: from a file, and what lies beside it, to a `Reading`; nothing in it is run.
+
+A framework is a row: how it is recognised by what the file holds, and how it is read. Both get the
+same `Contents`, which are opened once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roadworthy.checkpoints.opening import Contents
+from roadworthy.checkpoints.reading import UNEXPLAINED, listed
+from roadworthy.errors import UsageError
+
+if TYPE_CHECKING:
+    from roadworthy.checkpoints.reading import Answers, Reading
+
+    Recognise = Callable[[Contents], str | None]
+    Read = Callable[[Contents, Answers], Reading]
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One row: the name, and the module that has these two functions.
+
+    recognise(contents)      why it looks like a file of the framework; None where it does not
+    read(contents, answers)  the reading; asks `answers` for all that the file does not say
+
+    A third, `predicting(contents, answers, source)`, is there where `verify --trust` can compare
+    with the framework itself: a module that takes and gives what the source does.
+    """
+
+    name: str
+    module: str
+
+    def recognise(self, contents: Contents) -> str | None:
+        found: Recognise = importlib.import_module(self.module).recognise
+        return found(contents)
+
+    def read(self, contents: Contents, answers: Answers) -> Reading:
+        found: Read = importlib.import_module(self.module).read
+        return found(contents, answers)
+
+
+# The more particular ones first: a bare state_dict is what is left when nobody knows it.
+FRAMEWORKS = (Framework("a bare state_dict", "roadworthy.checkpoints.bare"),)
+
+
+def framework_of(contents: Contents) -> Framework:
+    """The row whose framework wrote the file, or an error that lists what nobody explains."""
+    for row in FRAMEWORKS:
+        if row.recognise(contents):
+            return row
+    raise UsageError(
+        f"no framework writes such a file: it holds {outline(contents)}",
+        where=contents.where,
+        code=UNEXPLAINED,
+        hint=f"known: {', '.join(row.name for row in FRAMEWORKS)}; otherwise load it in Python and "
+        "pass the module: rw.export(module, folder, example=…)",
+    )
+
+
+def read(contents: Contents, answers: Answers) -> Reading:
+    """What the file is, as far as it and the answers say."""
+    reading = framework_of(contents).read(contents, answers)
+    answers.refuse_unasked()
+    return reading
+
+
+def outline(contents: Contents) -> str:
+    """What is in a file that nobody knows, in one line."""
+    if contents.kind == "zip":
+        return f"the files {listed(list(contents.members))}"
+    if isinstance(contents.tree, Mapping):
+        return f"the keys {listed([str(key) for key in contents.tree])}"
+    return f"a {type(contents.tree).__name__}"
