@@ -46,7 +46,14 @@ class Framework:
 
 
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.
-FRAMEWORKS = (Framework("a bare state_dict", "roadworthy.checkpoints.bare"),)
+FRAMEWORKS = (
+    Framework("rsl_rl", "roadworthy.checkpoints.rsl_rl"),
+    Framework("rl_games", "roadworthy.checkpoints.rl_games"),
+    Framework("Sample-Factory", "roadworthy.checkpoints.sample_factory"),
+    Framework("Tianshou", "roadworthy.checkpoints.tianshou"),
+    Framework("skrl", "roadworthy.checkpoints.skrl"),
+    Framework("a bare state_dict", "roadworthy.checkpoints.bare"),
+)
 
 
 def framework_of(contents: Contents) -> Framework:
