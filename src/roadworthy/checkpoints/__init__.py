@@ -46,7 +46,10 @@ class Framework:
 
 
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.
-FRAMEWORKS = (Framework("a bare state_dict", "roadworthy.checkpoints.bare"),)
+FRAMEWORKS = (
+    Framework("Stable-Baselines3", "roadworthy.checkpoints.sb3"),
+    Framework("a bare state_dict", "roadworthy.checkpoints.bare"),
+)
 
 
 def framework_of(contents: Contents) -> Framework:
