@@ -47,6 +47,7 @@ class Framework:
 
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.
 FRAMEWORKS = (
+    Framework("Stable-Baselines3", "roadworthy.checkpoints.sb3"),
     Framework("rsl_rl", "roadworthy.checkpoints.rsl_rl"),
     Framework("rl_games", "roadworthy.checkpoints.rl_games"),
     Framework("Sample-Factory", "roadworthy.checkpoints.sample_factory"),

@@ -14,6 +14,7 @@ from roadworthy.checkpoints.archive import members
 from roadworthy.checkpoints.beginning import PICKLE, ZIP, is_safetensors
 from roadworthy.checkpoints.neighbours import Neighbours
 from roadworthy.checkpoints.reading import DAMAGED, NEEDS_TRUST, UNEXPLAINED
+from roadworthy.checkpoints.statistics import safe_globals
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.limits import FILE_BYTES, size_text
 
@@ -87,7 +88,8 @@ def load_tensors(data: bytes, *, where: str, trust: bool = False) -> Any:
     if data.startswith(ZIP):
         members(data, where=where)  # torch.load compares no sums
     try:
-        return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(safe_globals()):
+            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if trust:
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)

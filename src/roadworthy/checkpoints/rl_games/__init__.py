@@ -14,7 +14,7 @@ from roadworthy.checkpoints.memory import Cell, start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.checkpoints.questions import ask_activation, ask_bounds, numbers
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
-from roadworthy.checkpoints.rl_games_wiring import Wiring, wiring_of
+from roadworthy.checkpoints.rl_games.wiring import Wiring, wiring_of
 from roadworthy.source import Source
 from roadworthy.spec.transforms import (
     ActionStep,

@@ -15,8 +15,8 @@ from roadworthy.checkpoints.memory import Cell, start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import numbers
 from roadworthy.checkpoints.reading import Answers, Reading
-from roadworthy.checkpoints.rsl_rl_images import Image, ask_images, encoder
-from roadworthy.checkpoints.rsl_rl_layout import Layout, layout_of
+from roadworthy.checkpoints.rsl_rl.images import Image, ask_images, encoder
+from roadworthy.checkpoints.rsl_rl.layout import Layout, layout_of
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
 from roadworthy.spec.port import About
