@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.metadata
 import io
 from collections.abc import Iterator, Mapping
@@ -184,7 +185,8 @@ def models(
     told["obs_groups"] = ",".join(f"{n}:{s[0]}" for n, s in shapes.items() if len(s) == 1)
     if "cnn_cfg" in model:
         told |= image_words()
-    own = {"class_name": "MLPModel", "hidden_dims": [16, 12], "obs_normalization": True, **model}
+    own = {"class_name": "MLPModel", "hidden_dims": [16, 12], "obs_normalization": True,
+           **copy.deepcopy(model)}  # fmt: skip
     settings = {
         "num_steps_per_env": 4, "save_interval": 1, "multi_gpu": None,
         "obs_groups": {part: list(shapes), other: ["teacher"]},
@@ -241,6 +243,8 @@ def image_words() -> dict[str, str]:
 
 def saving(runner: Any) -> Any:
     def save(folder: Path) -> str:
+        if hasattr(runner, "logger"):
+            runner.logger.writer = None  # which only learning makes
         runner.save(str(folder / "model_0.pt"))
         return "model_0.pt"
 
