@@ -14,6 +14,13 @@ from gymnasium.spaces import Tuple as Several
 
 from tests.checkpoints.recording import Written
 
+SETTINGS = (
+    "algo", "nonlinearity", "encoder_mlp_layers", "decoder_mlp_layers", "use_rnn", "rnn_type",
+    "rnn_size", "rnn_num_layers", "actor_critic_share_weights", "adaptive_stddev",
+    "continuous_tanh_scale", "normalize_input", "normalize_returns", "obs_subtract_mean",
+    "obs_scale",
+)  # fmt: skip
+
 
 def cases(version: str) -> Iterator[Written]:
     """Checkpoints of the installed version, which must be this one."""
@@ -54,7 +61,9 @@ def learner(name: str, space: Any, assume: dict[str, object], **settings: Any) -
 
     def save(folder: Path) -> str:
         (folder / "checkpoint_p0").mkdir(exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(dict(cfg), indent=1) + "\n")
+        # Of some 150 settings those that say something of the network; others name folders.
+        kept = {name: cfg[name] for name in SETTINGS}
+        (folder / "config.json").write_text(json.dumps(kept, indent=1) + "\n")
         torch.save({"train_step": 5, "env_steps": 100, "best_performance": 0.0,
                     "model": model.state_dict(), "optimizer": {}, "curr_lr": 1e-4},
                    folder / "checkpoint_p0" / "checkpoint_5.pth")  # fmt: skip
@@ -68,7 +77,9 @@ def learner(name: str, space: Any, assume: dict[str, object], **settings: Any) -
             seen = model.normalize_obs({"obs": torch.from_numpy(ports["obs"])})
             result = model(seen, state)
             state = result["new_rnn_states"]
-            return argmax_actions(model.action_distribution()).numpy()
+            actions = argmax_actions(model.action_distribution()).numpy()
+        # Of several choices it puts those of all rows one behind the other.
+        return actions.reshape(len(space), -1).T if isinstance(space, Several) else actions
 
     return Written(name=name, save=save, act=act, shapes={"obs": (10,)}, assume=assume,
                    recurrent=cfg.use_rnn)  # fmt: skip
