@@ -58,8 +58,8 @@ def test_the_rebuilt_actor_acts_as_predict_does(name: str, tmp_path: Path) -> No
     model, statistics, path = saved(name, tmp_path)
     rebuilt = Stepped(rw.to_source(path, assume=assume(name)), OBSERVATIONS)
     rng = np.random.default_rng(0)
-    count = 100 if "Cnn" in MODELS[name].policy or "camera" in str(MODELS[name].observation()) else (
-        OBSERVATIONS)  # fmt: skip
+    images = "uint8" in str(MODELS[name].observation())
+    count = 100 if images else OBSERVATIONS
     ports = drawn(name, rng, count)
     masks, keywords = None, {}
     if MODELS[name].algorithm == "MaskablePPO":
