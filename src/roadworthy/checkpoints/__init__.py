@@ -63,6 +63,7 @@ class Framework:
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.
 FRAMEWORKS = (
     Framework("Stable-Baselines3", "roadworthy.checkpoints.sb3"),
+    Framework("CleanRL", "roadworthy.checkpoints.cleanrl"),
     Framework("a bare state_dict", "roadworthy.checkpoints.bare"),
 )
 
