@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +36,10 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
     if isinstance(against, Original):
         return against
     recipe = bundle.manifest["recipe"]
+    if isinstance(against, (str, os.PathLike)):
+        # What the file does not say was answered at the export.
+        said = recipe.get("checkpoint", {}).get("keywords", {})
+        return _original(bundle, to_source(Path(against), **{**said, **keywords}))
     described = isinstance(against, (Source, EnvironmentSource))
     if not described and set(keywords) <= _SAID_AGAIN:
         _refuse_incomplete(bundle, against, recipe)

@@ -28,8 +28,6 @@ def same_weights() -> Iterator[None]:
 def test_every_file_acts_as_the_framework_answers(framework: str, tmp_path: Path) -> None:
     writer = importlib.import_module(f"tests.checkpoints.writers.{framework}")
     version = importlib.metadata.version(INSTALLED[framework])
-    found = {
-        case.name: apart(record(case, tmp_path / case.name)) for case in writer.cases(version)
-    }
+    found = {case.name: apart(record(case, tmp_path / case.name)) for case in writer.cases(version)}
     assert len(found) >= 8
     assert {name: far for name, far in found.items() if not far <= TOLERANCE} == {}

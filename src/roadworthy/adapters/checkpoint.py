@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy import checkpoints
-from roadworthy.checkpoints.opening import open_checkpoint
-from roadworthy.checkpoints.reading import Answers, Reading
+from roadworthy.adapters import adapter_for
+from roadworthy.checkpoints.opening import Contents, open_checkpoint
+from roadworthy.checkpoints.reading import NEEDS_TRUST, Answers, Reading
 from roadworthy.checkpoints.spaces import environment
 from roadworthy.errors import UsageError
-from roadworthy.source import Source
+from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 
 
@@ -40,15 +41,37 @@ def describe(
     """
     contents = open_checkpoint(path, trust=trust)
     answers = answers_from(env, assume, vecnormalize, frame_stack)
-    reading = checkpoints.read(contents, answers)
+    try:
+        reading = checkpoints.read(contents, answers)
+    except UsageError as error:
+        if not trust or all(finding.code != NEEDS_TRUST for finding in error.findings):
+            raise
+        return _loaded(contents, error)
     wanted = [reading.outputs[0], *(o for o in outputs or () if o != reading.outputs[0])]
     source = reading.source(wanted, path.name)
+    truth = None
+    if trust:
+        truth = checkpoints.framework_of(contents).predicting(contents, answers, source)
     return replace(
         source,
         about={**source.about, **(about or {})},
         period_s=source.period_s if period_s is None else period_s,
         origin=_origin(reading, answers, wanted),
+        rewritten=None
+        if truth is None
+        else Rewriting(truth.module, keywords="trust=True", alone=truth),
     )
+
+
+def _loaded(contents: Contents, error: UsageError) -> Source:
+    """The source of what the installed framework loads, where the file alone does not do."""
+    model = checkpoints.framework_of(contents).live(contents)
+    row = None if model is None else adapter_for(model)
+    if row is None:
+        raise error
+    made = row.load()(model)
+    assert isinstance(made, Source)
+    return made
 
 
 def answers_from(

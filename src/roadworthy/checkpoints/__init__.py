@@ -17,9 +17,12 @@ from roadworthy.errors import UsageError
 
 if TYPE_CHECKING:
     from roadworthy.checkpoints.reading import Answers, Reading
+    from roadworthy.source import Source
 
     Recognise = Callable[[Contents], str | None]
     Read = Callable[[Contents, Answers], Reading]
+    Live = Callable[[Contents], object]
+    Predicting = Callable[[Contents, Answers, Source], Source]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,10 @@ class Framework:
     recognise(contents)      why it looks like a file of the framework; None where it does not
     read(contents, answers)  the reading; asks `answers` for all that the file does not say
 
-    A third, `predicting(contents, answers, source)`, is there where `verify --trust` can compare
-    with the framework itself: a module that takes and gives what the source does.
+    Two more are there where the framework itself can be asked, once the user trusts the file:
+    live(contents)                         the object that the framework loads
+    predicting(contents, answers, source)  a source that takes and gives what `source` does, by the
+                                           framework's own predict
     """
 
     name: str
@@ -44,6 +49,16 @@ class Framework:
         found: Read = importlib.import_module(self.module).read
         return found(contents, answers)
 
+    def live(self, contents: Contents) -> object | None:
+        """The object that the installed framework loads; None where it is not asked."""
+        found: Live | None = getattr(importlib.import_module(self.module), "live", None)
+        return None if found is None else found(contents)
+
+    def predicting(self, contents: Contents, answers: Answers, source: Source) -> Source | None:
+        """The framework's own predict as a source; None where it is not asked."""
+        found: Predicting | None = getattr(importlib.import_module(self.module), "predicting", None)
+        return None if found is None else found(contents, answers, source)
+
 
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.
 FRAMEWORKS = (
@@ -53,6 +68,7 @@ FRAMEWORKS = (
     Framework("Sample-Factory", "roadworthy.checkpoints.sample_factory"),
     Framework("Tianshou", "roadworthy.checkpoints.tianshou"),
     Framework("skrl", "roadworthy.checkpoints.skrl"),
+    Framework("CleanRL", "roadworthy.checkpoints.cleanrl"),
     Framework("a bare state_dict", "roadworthy.checkpoints.bare"),
 )
 

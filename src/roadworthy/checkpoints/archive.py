@@ -44,6 +44,9 @@ def _problem(where: str, what: str, hint: str) -> Finding:
 
 def _problems(entries: list[zipfile.ZipInfo], where: str) -> list[Finding]:
     found = []
+    if not entries or min(each.header_offset for each in entries) > 0:
+        # The table at the end belongs to an archive inside: the outer one has lost its own.
+        found.append(_problem(where, "the archive is cut off or damaged: no table", _AGAIN))
     if len(entries) > MOST_MEMBERS:
         found.append(_problem(where, f"it has {len(entries)} members", _STRANGER))
     for name, count in Counter(each.filename for each in entries).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zipfile
 from pathlib import Path
 
 ZIP, PICKLE = b"PK\x03\x04", b"\x80"
@@ -15,7 +16,18 @@ def looks_like_a_checkpoint(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         start = file.read(16)
-    return start.startswith((ZIP, PICKLE)) or is_safetensors(start, path.stat().st_size)
+    if start.startswith(ZIP):
+        return not _is_program(path)
+    return start.startswith(PICKLE) or is_safetensors(start, path.stat().st_size)
+
+
+def _is_program(path: Path) -> bool:
+    """Whether a zip is a `.pt2` of torch.export, which is another thing altogether."""
+    try:
+        with zipfile.ZipFile(path) as opened:
+            return any(name.endswith("archive_format") for name in opened.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return path.suffix == ".pt2"
 
 
 def is_safetensors(start: bytes, size: int) -> bool:

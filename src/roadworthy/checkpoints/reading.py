@@ -204,7 +204,9 @@ class Reading:
                 hint=did_you_mean(unknown[0], self.outputs),
             )
         self.refuse_open(where)
-        return self.build(outputs)
+        source = self.build(outputs)
+        _refuse_misfit(source, where)
+        return source
 
     def to_json(self) -> dict[str, object]:
         """What the manifest keeps of it."""
@@ -218,6 +220,23 @@ class Reading:
                 for each in self.facts
             ],
         }
+
+
+def _refuse_misfit(source: Source, where: str) -> None:
+    """An error where the weights are those of layers that do not follow each other."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            source.module(**source.example, **source.memory)
+    except RuntimeError as error:
+        raise UsageError(
+            f"the weights do not fit together: {str(error).splitlines()[0]}",
+            where=where,
+            code=UNEXPLAINED,
+            hint="copy the file again from its source; if it is whole, load it in Python and pass "
+            "the module: rw.export(module, folder, example=…)",
+        ) from error
 
 
 def listed(keys: Sequence[str], most: int = 8) -> str:

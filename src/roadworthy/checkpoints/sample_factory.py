@@ -60,7 +60,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert space is not None
         squash = tanh if fixed else 0.0
         network = Policy(weights, encoders, side, activation, contents.where)
-        network.means(outputs if fixed else outputs // 2, squash) if space == ("continuous",) else None
+        network.means(outputs if fixed else outputs // 2, squash) if space == (
+            "continuous",
+        ) else None
         network.shifted(shift, scale, normalizers)
         return Source(
             Actor(network, wanted),

@@ -138,8 +138,8 @@ def space_from(found: object) -> Space:
         case "Discrete":
             return Discrete(int(get("n")), int(get("start") or 0))
         case "MultiDiscrete":
-            sizes = np.asarray(get("nvec"))
-            if sizes.ndim != 1 or np.any(np.asarray(get("start") or 0)):
+            sizes, start = np.asarray(get("nvec")), get("start")
+            if sizes.ndim != 1 or (start is not None and np.any(np.asarray(start))):
                 raise ValueError("a MultiDiscrete space of one axis that starts at 0")
             return MultiDiscrete(tuple(int(each) for each in sizes))
         case "MultiBinary":

@@ -20,15 +20,21 @@ from roadworthy.cli.console import (
     working,
 )
 from roadworthy.cli.describing import (
+    Assumed,
     Constants,
     Exploration,
+    FrameStack,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
     Method,
+    MoreOutputs,
     Outputs,
     Settings,
+    Statistics,
+    TrustFile,
+    checkpoint_keywords,
     keywords,
     refuse_unreadable,
 )
@@ -52,6 +58,11 @@ def export(
     ignore: Ignored = None,
     method: Method = None,
     constants: Constants = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    frame_stack: FrameStack = None,
+    more: MoreOutputs = None,
+    trust: TrustFile = False,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -67,9 +78,9 @@ def export(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a certified bundle from a PyTorch module or a policy of a known framework.
+    """Make a certified bundle from a PyTorch module, a policy of a known framework or its file.
 
-    SOURCE is a module, a policy, a roadworthy.Source, or a function that returns one.
+    SOURCE is a module, a policy, a roadworthy.Source, a function that returns one, or a checkpoint.
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
@@ -79,10 +90,13 @@ def export(
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
+    roadworthy export ppo.zip -o cartpole --assume vecnormalize=none --outputs value
+
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
     refuse_unreadable(inputs, memory, settings, constants)
+    said = checkpoint_keywords(assume, vecnormalize, frame_stack, more, trust)
     for target in targets or ():
         targets_table.get(target)
     refuse_unreachable(source)
@@ -107,6 +121,7 @@ def export(
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
+        given |= said
         refuse_bare_module(found, given)
         bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])

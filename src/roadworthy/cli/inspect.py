@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import foreign, operators, target_help
+from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
+from roadworthy.cli import checkpoint, foreign, operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -20,6 +21,7 @@ from roadworthy.cli.console import (
     size_text,
     table,
 )
+from roadworthy.cli.describing import Assumed, Statistics, checkpoint_keywords
 from roadworthy.cli.graph import graph_lines
 from roadworthy.cli.objects import refuse_missing, resolve
 from roadworthy.cli.values import node_values, values_table
@@ -46,9 +48,16 @@ def inspect(
     operators_only: Annotated[
         bool, typer.Option("--operators", help="The opset that each operator needs, and dtypes.")
     ] = False,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    env: Annotated[
+        str | None, typer.Option(help="A checkpoint's environment: a Gymnasium id.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
+
+    Of a checkpoint: framework, algorithm, architecture, spaces, normaliser and open questions.
 
     roadworthy inspect walker
 
@@ -56,11 +65,14 @@ def inspect(
 
     roadworthy inspect walker/policy.onnx --json
 
+    roadworthy inspect ppo.zip
+
     Of an ONNX file that Roadworthy did not write it shows what the file says, and what it does not.
 
     roadworthy inspect walker --values --against my_policy.py:actor
     """
     refuse_missing(path)
+    answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
     if values:
         rows = node_values(path, resolve(against) if against else None, seed)
         if as_json:
@@ -69,6 +81,9 @@ def inspect(
             out().print(values_table(rows, compared=against is not None))
         return
     bundle = Bundle.open(path) if path.is_dir() else None
+    if bundle is None and looks_like_a_checkpoint(path):
+        checkpoint.show(path, answers, as_json=as_json)
+        return
     if bundle is None and not is_archive(data := path.read_bytes()):
         foreign.read(path, data)
     if graph:
@@ -99,6 +114,8 @@ def inspect(
     facts = {key: bundle.manifest[key] for key in _SHOWN if bundle and key in bundle.manifest}
     if bundle and bundle.manifest.get("recipe", {}).get("ignore"):
         facts["ignored"] = bundle.manifest["recipe"]["ignore"]
+    if bundle and bundle.manifest.get("recipe", {}).get("checkpoint"):
+        facts["checkpoint"] = bundle.manifest["recipe"]["checkpoint"]
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     assert signature is not None
     if as_json:
@@ -149,6 +166,8 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("opset", f"{facts['opset']}, IR {facts['ir_version']}"))
     if "provenance" in facts:
         rows.append(("made with", ", ".join(f"{k} {v}" for k, v in facts["provenance"].items())))
+    if facts.get("checkpoint"):
+        rows += checkpoint.origin_rows(facts["checkpoint"])
     if facts.get("ignored"):
         rows.append(("IGNORED", ", ".join(facts["ignored"])))
     if facts.get("waivers"):

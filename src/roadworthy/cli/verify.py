@@ -9,7 +9,14 @@ import typer
 
 from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
-from roadworthy.cli.describing import Exploration, Settings, framework_keywords
+from roadworthy.cli.describing import (
+    Assumed,
+    Exploration,
+    Settings,
+    Statistics,
+    checkpoint_keywords,
+    framework_keywords,
+)
 from roadworthy.cli.objects import refuse_missing, resolve, thing
 from roadworthy.cli.play import environment
 
@@ -17,7 +24,8 @@ from roadworthy.cli.play import environment
 def verify(
     folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
     against: Annotated[
-        str | None, typer.Option(help="The live module: file.py:name. Needs PyTorch.")
+        str | None,
+        typer.Option(help="The live module, file.py:name, or its checkpoint. Needs PyTorch."),
     ] = None,
     env: Annotated[
         str | None,
@@ -25,6 +33,8 @@ def verify(
     ] = None,
     exploration: Exploration = None,
     settings: Settings = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
     episodes: Annotated[
         int | None, typer.Option(min=1, help="How many episodes to play; 20 if not said.")
     ] = None,
@@ -49,6 +59,9 @@ def verify(
 
     roadworthy verify cartpole --against my_policy.py:actor --env CartPole-v1 --episodes 50
 
+    roadworthy verify cartpole --against ppo.zip --trust
+
+    A checkpoint is compared as it was rebuilt; with --trust, with what its own framework predicts.
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
     refuse_missing(folder)
@@ -70,6 +83,7 @@ def verify(
             progress=progress,
             **said,
             **framework_keywords(settings),
+            **checkpoint_keywords(assume, vecnormalize, None),
         )
     if as_json:
         print_json(certificate.to_json())

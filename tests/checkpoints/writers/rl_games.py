@@ -67,7 +67,9 @@ def player(
 ) -> Written:
     space = space or {"continuous": CONTINUOUS}
     mlp = {"units": [16, 12], "activation": activation, "initializer": {"name": "default"}}
-    model = {"continuous": "continuous_a2c_logstd"}.get(next(iter(space)), f"{next(iter(space))}_a2c")
+    model = {"continuous": "continuous_a2c_logstd"}.get(
+        next(iter(space)), f"{next(iter(space))}_a2c"
+    )
     algorithm = "a2c_continuous" if "continuous" in space else "a2c_discrete"
     settings = {
         "seed": 0, "algo": {"name": "sac" if kind == "sac" else algorithm},

@@ -151,7 +151,10 @@ def one_module(
     if normalised:
         trained(runner.obs_normalizer, OBS)
     with contextlib.suppress(AttributeError):
-        trained(getattr(module, f"{part}_obs_normalizer"), sum(s[0] for s in shapes.values() if len(s) == 1))
+        trained(
+            getattr(module, f"{part}_obs_normalizer"),
+            sum(s[0] for s in shapes.values() if len(s) == 1),
+        )
     answer = runner.get_inference_policy()
     told = {"activation": activation, **PLAIN}
     if grouped and (policy.get(f"{part}_obs_normalization") or "CNN" in kind):

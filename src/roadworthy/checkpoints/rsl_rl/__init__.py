@@ -253,13 +253,17 @@ def _ask_groups(answers: Answers, layout: Layout, settings: Mapping[str, Any]) -
     def read(text: str) -> Groups:
         pairs = [each.strip(" '\"").partition(":") for each in text.strip("[]()").split(",")]
         found = {n.strip(): int(size) if size else None for n, _, size in pairs if n.strip()}
-        return Groups({n: size for n, size in found.items() if n not in layout.cnns} or {"obs": None})
+        return Groups(
+            {n: size for n, size in found.items() if n not in layout.cnns} or {"obs": None}
+        )
 
     return answers.ask(
         "obs_groups",
         "the groups of which the observation is made, in their order",
         read=read,
-        found=[(None if listed is None else ",".join(map(str, listed)), f"{SETTINGS} (obs_groups)")],
+        found=[
+            (None if listed is None else ",".join(map(str, listed)), f"{SETTINGS} (obs_groups)")
+        ],
         such_as="policy, or policy:45,command:3 for a port each",
         others=(f"obs_groups in {SETTINGS}",),
     )

@@ -95,7 +95,11 @@ def encoder(weights: Mapping[str, Tensor], image: Image, where: str) -> nn.Modul
         padding = tuple(_padding(side, stride, reach) if padded else 0 for side in sides)
         layers.append(
             nn.Conv2d(
-                kernel.shape[1], kernel.shape[0], tuple(kernel.shape[2:]), stride, padding,
+                kernel.shape[1],
+                kernel.shape[0],
+                tuple(kernel.shape[2:]),
+                stride,
+                padding,
                 image.dilation[index],
                 padding_mode=image.padding if padded else "zeros",
             )  # fmt: skip

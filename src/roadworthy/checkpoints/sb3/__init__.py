@@ -48,6 +48,20 @@ _ACTING = (
 )  # fmt: skip
 
 
+def live(contents: Contents) -> object:
+    """The model as the installed Stable-Baselines3 loads it, which runs what is pickled in it."""
+    from roadworthy.checkpoints.sb3 import trusted
+
+    return trusted.live(contents)
+
+
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
+    """Stable-Baselines3's own `predict`, with the ports of `source`."""
+    from roadworthy.checkpoints.sb3 import trusted
+
+    return trusted.predicting(contents, answers, source)
+
+
 def recognise(contents: Contents) -> str | None:
     """Why the file looks like a model that Stable-Baselines3 saved."""
     named = {DATA, WEIGHTS} <= set(contents.members)

@@ -78,6 +78,13 @@ def settings_of(contents: Contents) -> Settings:
     )
 
 
+def algorithm_of(contents: Contents) -> str:
+    """The name of the algorithm, whoever wrote its policy class."""
+    where = contents.where
+    data = read_json(contents.members[DATA], f"{where}: {DATA}")
+    return _algorithm(data, str(_value(data, "policy_class", where)))
+
+
 def _value(data: Mapping[str, Any], key: str, where: str) -> Any:
     """A value of the JSON; one that is pickled is read as plain data, and nothing of it is run."""
     value = data.get(key)
