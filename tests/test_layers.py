@@ -19,7 +19,10 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
-EVERYTHING = {*CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "adapters", "door"}
+EVERYTHING = {
+    *CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "checkpoints", "adapters",
+    "door",
+}  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
@@ -39,7 +42,8 @@ MAY_IMPORT = {
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "adapters": {*CAPTURING, "originals", "envs", "environment"},
+    "checkpoints": {*BASE, "spec", "source"},
+    "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
     "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
     "playground": {*BASE, "spec", "reporting"},

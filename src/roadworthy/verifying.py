@@ -43,6 +43,9 @@ def verify(
     knows how it was composed, except a `normalizer` that was a module. It adds fresh steps of the
     live original.
 
+    A checkpoint is read as it was read at the export; with `trust` it is loaded by the installed
+    framework, whose own `predict` is then what the bundle is compared with.
+
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
@@ -63,6 +66,8 @@ def verify(
 
         if env is not None and is_environment_of(against, env):
             given, env = given | {"env": env}, None
+        if trust and isinstance(against, (str, os.PathLike)):
+            given = given | {"trust": True}
         original = original_for(bundle, against, given)
     elif keywords:
         raise UsageError(

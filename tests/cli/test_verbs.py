@@ -291,6 +291,9 @@ def test_the_demo_plays_the_same_actions_and_shows_what_forgetting_costs(tmp_pat
     assert forgetful["equal"] < 1300
     assert data["certificate"]["passed"] is True
     assert (tmp_path / "demo-bundle" / "SHA256SUMS").is_file()
+    second = data["checkpoint"]
+    assert second["wrote"].startswith("Stable-Baselines3 2.")
+    assert (second["passed"], second["returns"]) == (True, [500.0] * 3)
 
 
 def test_the_makefile_runs_the_demo_that_is_tested_here() -> None:

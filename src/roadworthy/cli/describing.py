@@ -6,6 +6,7 @@ import ast
 import re
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,11 +51,33 @@ Exploration = Annotated[
 ]
 FrameworkEnv = Annotated[
     str | None,
-    typer.Option("--env", help="file.py:make_env: the environment that says what a policy sees."),
+    typer.Option(
+        "--env", help="What a policy sees: file.py:make_env; of a checkpoint, a Gymnasium id."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="NAME=VALUE: a keyword of the framework's adapter; again for more."),
+]
+
+Assumed = Annotated[
+    list[str] | None,
+    typer.Option("--assume", help="NAME=VALUE: what a checkpoint does not say: activation=elu"),
+]
+Statistics = Annotated[
+    Path | None, typer.Option("--vecnormalize", help="The file of VecNormalize's statistics.")
+]
+FrameStack = Annotated[
+    int | None,
+    typer.Option("--frame-stack", help="A checkpoint trained on so many observations at once."),
+]
+MoreOutputs = Annotated[
+    str | None,
+    typer.Option("--outputs", help="Of a checkpoint, besides the action: value,logits"),
+]
+TrustFile = Annotated[
+    bool,
+    typer.Option("--trust", help="Let the installed framework unpickle the checkpoint."),
 ]
 
 _INPUT = re.compile(r"(?P<name>[^=]+)=(?:(?P<dtype>[a-z]+\d*):)?(?P<shape>(?:\d+(?:,\d+)*)?)")
@@ -80,10 +103,33 @@ def keywords(
         "method": method,
         "constants": _pairs(constants, "--constant", "deterministic=True") or None,
         "exploration": exploration,
-        "env": None if env is None else resolve(env),
+        "env": None if env is None else _environment(env),
         **framework_keywords(settings),
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def checkpoint_keywords(
+    assume: Assumed,
+    vecnormalize: Statistics,
+    frame_stack: FrameStack,
+    outputs: MoreOutputs = None,
+    trust: bool = False,
+) -> dict[str, Any]:
+    """What was said about a checkpoint, as `rw.export` takes it."""
+    said = {
+        "assume": dict(pair(each, "--assume", "activation=elu") for each in assume or ()) or None,
+        "vecnormalize": vecnormalize,
+        "frame_stack": frame_stack,
+        "outputs": [name for name in (outputs or "").split(",") if name] or None,
+        "trust": trust or None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _environment(text: str) -> Any:
+    """What `--env` names: an object in a file, or the id of an environment, as it is."""
+    return resolve(text) if ".py:" in text else text
 
 
 def framework_keywords(settings: Settings) -> dict[str, Any]:

@@ -20,15 +20,21 @@ from roadworthy.cli.console import (
     working,
 )
 from roadworthy.cli.describing import (
+    Assumed,
     Constants,
     Exploration,
+    FrameStack,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
     Method,
+    MoreOutputs,
     Outputs,
     Settings,
+    Statistics,
+    TrustFile,
+    checkpoint_keywords,
     keywords,
     need_export,
     refuse_unreadable,
@@ -59,6 +65,11 @@ def export(
     ignore: Ignored = None,
     method: Method = None,
     constants: Constants = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    frame_stack: FrameStack = None,
+    more: MoreOutputs = None,
+    trust: TrustFile = False,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -84,10 +95,10 @@ def export(
     again: many.Again = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a certified bundle from a PyTorch module or a policy of a known framework.
+    """Make a certified bundle from a PyTorch module, a policy of a known framework or its file.
 
-    A source is a module, a policy, a roadworthy.Source, or a function that returns one. Several go
-    to folders of their own in the folder of -o.
+    A source is a module, a policy, a roadworthy.Source, a function that returns one, or a
+    checkpoint. Several go to folders of their own in the folder of -o.
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
@@ -97,12 +108,15 @@ def export(
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
+    roadworthy export ppo.zip -o cartpole --assume vecnormalize=none --outputs value
+
     roadworthy export runs/*/model.pt -o out --jobs 2
 
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
     refuse_unreadable(inputs, memory, exploration, env, settings, constants)
+    said = checkpoint_keywords(assume, vecnormalize, frame_stack, more, trust)
     for target in targets or ():
         targets_table.get(target)
     refuse_other_versions(opset, ir_version)
@@ -134,6 +148,7 @@ def export(
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
+        given |= said
         refuse_bare_module(found, given)
         bundle = export_policy(
             found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,

@@ -11,8 +11,11 @@ import typer
 from roadworthy.cli import many, target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
 from roadworthy.cli.describing import (
+    Assumed,
     Exploration,
     Settings,
+    Statistics,
+    checkpoint_keywords,
     framework_keywords,
     refuse_unreadable,
 )
@@ -26,7 +29,8 @@ def verify(
     context: typer.Context,
     folders: Annotated[list[str], typer.Argument(help="A bundle folder, or several.")],
     against: Annotated[
-        str | None, typer.Option(help="The live module: file.py:name. Needs PyTorch.")
+        str | None,
+        typer.Option(help="The live module, file.py:name, or its checkpoint. Needs PyTorch."),
     ] = None,
     env: Annotated[
         str | None,
@@ -34,6 +38,8 @@ def verify(
     ] = None,
     exploration: Exploration = None,
     settings: Settings = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
     episodes: Annotated[
         int | None, typer.Option(min=1, help="How many episodes to play; 20 if not said.")
     ] = None,
@@ -63,6 +69,9 @@ def verify(
 
     roadworthy verify out/* --env CartPole-v1 --episodes 1000 --jobs 2
 
+    roadworthy verify cartpole --against ppo.zip --trust
+
+    A checkpoint is compared as it was rebuilt; with --trust, with what its own framework predicts.
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
     if many.is_wanted(folders, jobs, ray):
@@ -100,6 +109,7 @@ def verify(
             progress=progress,
             **said,
             **framework_keywords(settings),
+            **checkpoint_keywords(assume, vecnormalize, None),
         )
     if as_json:
         print_json(certificate.to_json())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from roadworthy.cfile.protobuf import Field, NotAModel, fields
+from roadworthy.cfile.protobuf import Field, NotAModel, fields, varint
 
 # Field numbers of onnx.proto, by the message that they are in.
 _GRAPH, _OPSETS, _METADATA, _TRAINING, _FUNCTIONS, _PRODUCER = 7, 8, 14, 20, 25, 2
@@ -172,13 +172,13 @@ def _nodes(graph: memoryview, depth: int) -> Iterator[ModelNode]:
 
 def _tensor_type(tensor: memoryview) -> tuple[str, tuple[int, ...]]:
     dtype, dims = "?", []
-    for number, value in _fields(tensor):
+    for number, value in fields(tensor):
         if number == _TENSOR_DIMS and isinstance(value, int):
             dims.append(value)
         elif number == _TENSOR_DIMS and isinstance(value, memoryview):  # many in one field
             place = 0
             while place < len(value):
-                size, place = _varint(value, place)
+                size, place = varint(value, place)
                 dims.append(size)
         elif number == _TENSOR_DTYPE and isinstance(value, int):
             dtype = _DTYPES.get(value, f"type {value}")
