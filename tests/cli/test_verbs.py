@@ -218,7 +218,7 @@ def test_what_a_file_prints_or_how_it_quits_does_not_disturb_the_result(workshop
     (workshop / "chatty.py").write_text("print('loading')\nfrom my_policy import cartpole\n")
     words = ["export", "chatty.py:cartpole", "-o", "chatty", "--json"]
     assert roadworthy(*words, cwd=workshop).json()["certificate"]["passed"] is True
-    (workshop / "quits.py").write_text("import sys\nsys.exit(3)\n")
+    (workshop / "quits.py").write_text("import sys\nsys.exit(3)\nactor = None\n")
     result = roadworthy("export", "quits.py:actor", "-o", "x", cwd=workshop)
     assert result.code == 2
     assert "quits.py:2: SystemExit: 3" in result.err

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
+from roadworthy.quiet import quiet
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -27,7 +29,8 @@ class Reach:
 def reach(program: torch.export.ExportedProgram) -> Reach:
     """The reach of one half of the step. Writes are made explicit first: what is overwritten before
     it is read does not reach anything."""
-    functional = program.run_decompositions({})
+    with quiet():
+        functional = program.run_decompositions({})
     signature = functional.graph_signature
     (output,) = functional.graph.find_nodes(op="output")
     given = [
