@@ -22,9 +22,9 @@ Every public name, as its docstring says it: written by `make docs`. A way throu
 
 In signatures, `Array` is a NumPy array; `Numbers` a number, an array, a tensor or nested lists of
 numbers; `Dim` a size, or the name of one that varies; `Layout` how ports nest in an argument;
-`Table` a mapping from operators of PyTorch to functions; `Metadata` the path of a YAML file about a
-robot, or a mapping of the same form; `PerJoint` pairs of a joint and a number; `Progress` a function
-that is called with each stage of the work, in words.
+`Table` a mapping from operators of PyTorch to functions; `Metadata` the path of a YAML file about
+a robot, or a mapping of the same form; `PerJoint` pairs of a joint and a number; `Progress` a
+function that is called with each stage of the work, in words.
 """
 FIRST = (
     "export", "load", "verify", "Policy", "Source", "diagnose", "play", "Bundle", "Certificate",
