@@ -11,6 +11,7 @@ import typer
 
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
 from roadworthy.errors import need
+from roadworthy.reporting.report import report
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
@@ -57,9 +58,19 @@ def demo(
         bundle = export_source(_source(actor), folder, plan)
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
+        progress("writing the report")
+        # Beside the bundle, in which nothing lies that was not certified.
+        page = report(bundle, folder.parent / f"{folder.name}.html")
     if as_json:
         described = [asdict(row) for row in rows]
-        print_json({"certificate": certificate.to_json(), "rows": described, "folder": str(folder)})
+        print_json(
+            {
+                "certificate": certificate.to_json(),
+                "rows": described,
+                "folder": str(folder),
+                "report": str(page),
+            }
+        )
     else:
         console = out()
         console.print(certificate_table(certificate), "")
@@ -68,6 +79,8 @@ def demo(
         env = "roadworthy.demo.environment:CartPoleHiddenVelocity-v0"
         console.print(f"  roadworthy inspect {folder}", style="dim")
         console.print(f"  roadworthy run {folder} --env {env}", style="dim", soft_wrap=True)
+        console.print(f"  roadworthy web {folder} -o site --env {env}", style="dim", soft_wrap=True)
+        console.print(f"the report is {page}: open it in a browser")
     if (rows[1].equal, rows[1].returns) != (rows[0].equal, rows[0].returns):
         raise typer.Exit(1)
 
