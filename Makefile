@@ -80,4 +80,4 @@ $(READY_ALL): $(READY)
 	touch $(READY_ALL)
 
 clean:
-	rm -rf $(VENV) demo-bundle build
+	rm -rf $(VENV) demo-bundle demo-bundle-sb3 build

@@ -22,8 +22,9 @@ Every public name, as its docstring says it: written by `make docs`. A way throu
 
 In signatures, `Array` is a NumPy array; `Numbers` a number, an array, a tensor or nested lists of
 numbers; `Dim` a size, or the name of one that varies; `Layout` how ports nest in an argument;
-`Table` a mapping from operators of PyTorch to functions; `Progress` a function that is called with
-each stage of the work, in words.
+`Table` a mapping from operators of PyTorch to functions; `Metadata` the path of a YAML file about a
+robot, or a mapping of the same form; `PerJoint` pairs of a joint and a number; `Progress` a function
+that is called with each stage of the work, in words.
 """
 FIRST = (
     "export", "load", "verify", "Policy", "Source", "diagnose", "play", "Bundle", "Certificate",
@@ -35,7 +36,12 @@ THEMES = {
     "Normalisers and action steps": ("roadworthy.spec.transforms",),
     "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.envs"),
     "Diagnosing": ("roadworthy.diagnosing",),
-    "Other frameworks": ("roadworthy.adapters", "roadworthy.door", "roadworthy.compat"),
+    "Other frameworks": (
+        "roadworthy.adapters",
+        "roadworthy.door",
+        "roadworthy.compat",
+        "roadworthy.emitting",
+    ),
     "Errors": ("roadworthy.errors",),
     "More": ("",),
 }
@@ -48,7 +54,8 @@ INTRODUCTIONS = {
     "Exploy's names": "From `roadworthy.compat.exploy`, which has everything of "
     "`roadworthy.environment` too; [coming from Exploy](coming-from-exploy.md) tells what differs.",
     "Parts of a signature and of a certificate": "What is found inside them, from "
-    "`roadworthy.spec.signature`, `roadworthy.spec.port` and `roadworthy.spec.certificate`.",
+    "`roadworthy.spec.signature`, `roadworthy.spec.port`, `roadworthy.spec.robot` and "
+    "`roadworthy.spec.certificate`.",
 }
 # These are handed out, not made by their users: what they hold is shown, not how they are made.
 HANDED_OUT = (
@@ -61,6 +68,7 @@ ENVIRONMENT = ("export_environment", "discover")
 PARTS = {
     "roadworthy.spec.signature": ("Action",),
     "roadworthy.spec.port": ("Port", "Memory"),
+    "roadworthy.spec.robot": ("Robot", "JointAction", "ObservationTerm"),
     "roadworthy.spec.certificate": ("Check", "Difference"),
 }
 _ROW = re.compile(r"(\w[\w, ]*?)  +(\S.*)")

@@ -19,7 +19,10 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
-EVERYTHING = {*CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "adapters", "door"}
+EVERYTHING = {
+    *CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "checkpoints", "adapters",
+    "door",
+}  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
@@ -39,8 +42,11 @@ MAY_IMPORT = {
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "adapters": {*CAPTURING, "originals", "environment"},
+    "checkpoints": {*BASE, "spec", "source"},
+    "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
+    "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
+    "playground": {*BASE, "spec", "reporting"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
@@ -48,8 +54,13 @@ MAY_IMPORT = {
     "shrinking": {*BASE, "spec", "cfile", "runtime", "envs"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
+    "emitting": {*BASE, "spec", "targets", "runtime"},
+    "many": {*BASE, "spec", "targets", "runtime"},
     "demo": set(),
-    "cli": {*EVERYTHING, "exporting", "comparing", "verifying", "shrinking", "diagnosing", "demo"},
+    "cli": {
+        *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
+        "demo", "reporting", "playground", "shrinking",
+    },
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
@@ -62,6 +73,8 @@ RUNNING = {
     "envs",
     "verification",
     "verifying",
+    "reporting",
+    "playground",
     "shrinking",
 }
 # The abstract original knows no PyTorch; its implementations do.

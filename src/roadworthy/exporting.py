@@ -20,6 +20,7 @@ from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
 from roadworthy.border import answers
+from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.versions import installed, refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
@@ -38,7 +39,9 @@ from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.completing import completed
 from roadworthy.spec.port import About
+from roadworthy.spec.robot_reading import Metadata, RobotMetadata, read_metadata
 from roadworthy.spec.trace import Trace
 from roadworthy.spec.transforms import ActionStep
 from roadworthy.verification.allowance import with_allowance
@@ -74,13 +77,20 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportPlan:
-    """All that was asked for: the targets, the user's own operators, repairs, and the options."""
+    """All that was asked for: the targets, the user's own operators, repairs, and the options.
+
+    `frame_skip` and `metadata` go into the signature beside the ports.
+    `memory_defaults` is as the backends' settings say
+    """
 
     targets: Sequence[str] = (target_table.DEFAULT,)
     translations: Table = field(default_factory=dict)
     decompositions: Table = field(default_factory=dict)
     fix: bool = False
+    frame_skip: int | None = None
+    metadata: RobotMetadata | None = None
     options: ExportOptions = ExportOptions()
+    memory_defaults: bool = False
 
     def __post_init__(self) -> None:
         refuse_bad_tables(self.translations, self.decompositions)
@@ -101,7 +111,16 @@ class ExportPlan:
             opset=self.options.opset,
             ir_version=self.options.ir_version,
             translations=self.translations,
+            memory_defaults=self.memory_defaults,
         )
+
+    def completed(self, program: Program) -> Program:
+        """The program, with what was said about frames and the robot in its signature."""
+        steps = [step["kind"] for step in program.recipe.get("action", ())]
+        signature = completed(
+            program.signature, frame_skip=self.frame_skip, metadata=self.metadata, steps=steps
+        )
+        return replace(program, signature=signature)
 
     def say(self, stage: str) -> None:
         if callable(self.options.progress):
@@ -137,6 +156,8 @@ def export(
     translations: Table | None = None,
     decompositions: Table | None = None,
     fix: bool = False,
+    frame_skip: int | None = None,
+    metadata: Metadata | None = None,
     progress: Progress = None,
     options: ExportOptions | None = None,
     **framework: Any,
@@ -153,12 +174,17 @@ def export(
     certificate covers what they write. `fix` repairs what is safe to repair, in a copy; each repair
     is listed in the manifest, and the certificate compares with the module as it was. `progress`
     is that of `rw.ExportOptions`: `progress=False` says nothing.
+
+    `metadata` is a YAML file or a mapping about the robot: joints, gains, action scale, period.
+    `frame_skip` says for how many frames of its environment one action holds. Both travel in the
+    signature.
     """
     _refuse_bare_options(framework)
     options = options or ExportOptions()
     plan = ExportPlan(
         targets=targets, translations=translations or {}, decompositions=decompositions or {},
-        fix=fix, options=options,
+        fix=fix, options=options, frame_skip=frame_skip,
+        metadata=None if metadata is None else read_metadata(metadata),
     )  # fmt: skip
     sealing.refuse_foreign(Path(folder))
     described = to_source(
@@ -182,19 +208,23 @@ def export_environment(
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
+    ignore: Sequence[str] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
+    metadata: Metadata | None = None,
     progress: Progress = None,
     options: ExportOptions | None = None,
 ) -> Bundle:
     """The certified bundle of a whole environment: raw state in, commands out.
 
     One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
-    registers what was forgotten instead of refusing. `targets` are the forms that it takes:
-    onnx, torch_export, aoti.
+    registers what was forgotten instead of refusing. `ignore` names attributes that move and do
+    not matter, and is recorded in the manifest. `targets` are the forms that it takes:
+    onnx, torch_export, aoti. `metadata` is that of `rw.export`.
     """
     return export(
-        env, folder, actor=actor, auto=auto, targets=targets, progress=progress, options=options
-    )
+        env, folder, actor=actor, auto=auto, ignore=ignore, targets=targets, metadata=metadata,
+        progress=progress, options=options,
+    )  # fmt: skip
 
 
 def _refuse_bare_options(keywords: Mapping[str, Any]) -> None:
@@ -220,6 +250,7 @@ def export_source(
         refuse_forgotten_normalizer(source)
     try:
         program, original = captured(source, plan)
+        program = plan.completed(program)
         for note in program.fixes:
             plan.say(f"fixed {note.where}: {note.what}")
         return write_bundle(program, original, folder, plan)
@@ -252,7 +283,8 @@ def write_bundle(
         files = {}
         for name, backend in lowering.items():
             plan.say(target_table.get(name).stage)
-            written = backend.lower(program, partial)
+            with new_tensors_are_here():
+                written = backend.lower(program, partial)
             files[name] = [path.relative_to(partial).as_posix() for path in written]
         plan.say("recording the original")
         program = replace(program, sampling=original.tried(program.signature, program.sampling))

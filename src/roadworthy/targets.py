@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from roadworthy.errors import UsageError, did_you_mean
 
 DEFAULT = "onnx"
+# What an ONNX file may be written as.
+OPSETS = range(18, 24)
+IR_VERSIONS = range(8, 12)
 # Where a target is not named: what runs best on a device comes first.
 PREFERRED = {"cuda": ("torch_export", "aoti", "onnx"), "wasm": ("c",)}
 
@@ -110,6 +113,15 @@ def get(name: str) -> Target:
     if name not in TARGETS:
         raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
     return TARGETS[name]
+
+
+def refuse_other_versions(opset: int, ir_version: int) -> None:
+    """An error for an ONNX file that is not written: torch.onnx would silently write another."""
+    for name, value, known in (("opset", opset, OPSETS), ("ir_version", ir_version, IR_VERSIONS)):
+        if value not in known:
+            raise UsageError(
+                f"{name} {value} is not supported", hint=f"choose {known[0]} to {known[-1]}"
+            )
 
 
 def preferred(device: str, present: tuple[str, ...]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.capture.capture import capture
 from roadworthy.errors import ExportError
+from tests.policies import CASES
 
 
 class Base(nn.Module):
@@ -122,3 +123,18 @@ def test_what_cannot_be_followed_is_refused_with_the_line(
     (finding, *_) = (each for each in caught.value.findings if each.code == "RW119")
     assert line in finding.where
     assert "test_devices.py" in finding.where
+
+
+@pytest.mark.parametrize("name", ["mlp", "gru", "normalized_sb3", "keeps_hidden"])
+def test_whatever_the_default_device_the_bytes_are_the_same(name: str, tmp_path: Path) -> None:
+    """On `meta` tensors have no values: whatever is made without a device would show."""
+    rw.export(CASES[name].make(), tmp_path / "plain")
+    source = CASES[name].make()
+    torch.set_default_device("meta")
+    try:
+        rw.export(source, tmp_path / "default")
+    finally:
+        torch.set_default_device(None)
+    for file in ("policy.onnx", "trace.npz", "manifest.json"):
+        one, other = ((tmp_path / side / file).read_bytes() for side in ("plain", "default"))
+        assert one == other, file

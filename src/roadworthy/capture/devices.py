@@ -31,6 +31,28 @@ def named_devices_are_here(modules: Iterable[torch.nn.Module]) -> Iterator[None]
         yield
 
 
+@contextmanager
+def new_tensors_are_here() -> Iterator[None]:
+    """What is made without a device is made on the CPU, whatever `set_default_device` said."""
+    if torch.get_default_device() == CPU:
+        yield
+        return
+    with CPU:
+        yield
+
+
+@contextmanager
+def whole_float32() -> Iterator[None]:
+    """Float32 on a GPU with all its digits: TF32 keeps ten bits, and would not be the policy's."""
+    products, networks = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, networks.allow_tf32
+    products.allow_tf32 = networks.allow_tf32 = False
+    try:
+        yield
+    finally:
+        products.allow_tf32, networks.allow_tf32 = before
+
+
 class AsksForDevice(RuntimeError):
     """Code that computes one thing on a GPU and another elsewhere: which of them is the policy?"""
 

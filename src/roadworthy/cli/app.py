@@ -15,8 +15,23 @@ import typer
 
 import roadworthy
 from roadworthy.border import unforeseen
-from roadworthy.cli import bench, demo, doctor, explain, export, inspect, play, shrink, verify
+from roadworthy.cli import (
+    bench,
+    compare,
+    demo,
+    doctor,
+    emit,
+    explain,
+    export,
+    inspect,
+    play,
+    report,
+    shrink,
+    verify,
+    web,
+)
 from roadworthy.cli.console import print_findings
+from roadworthy.cli.many import with_ray_address
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
@@ -64,7 +79,11 @@ _VERBS: dict[str, Callable[..., None]] = {
     "verify": verify.verify,
     "run": play.run,
     "inspect": inspect.inspect,
+    "emit": emit.emit,
     "bench": bench.bench,
+    "report": report.report,
+    "compare": compare.compare,
+    "web": web.web,
     "shrink": shrink.shrink,
     "doctor": doctor.doctor,
     "explain": explain.explain,
@@ -78,7 +97,7 @@ def run(arguments: list[str] | None = None) -> None:
     """Run the application and exit: 1 for a failed certificate, 2 for a mistake in the call."""
     words = sys.argv[1:] if arguments is None else arguments
     # Behind the verb as well: it is wanted when the command has just failed.
-    plain = [word for word in words if word != _DEBUG]
+    plain = with_ray_address([word for word in words if word != _DEBUG])
     # Every verb prints the findings of what it made.
     warnings.simplefilter("ignore", RoadworthyWarning)
     try:

@@ -15,6 +15,7 @@ from rich.text import Text
 from roadworthy.errors import Finding
 from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.port import shape_text
+from roadworthy.spec.robot import PER_JOINT, Robot
 from roadworthy.spec.signature import Signature
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -84,6 +85,27 @@ def signature_table(signature: Signature) -> Table:
         made.add_row("action", signature.action.output, str(signature.action), "")
     if signature.period_s:
         made.add_row("period", "", f"{signature.period_s:g} s", "")
+    if signature.frame_skip:
+        made.add_row("frames", "", f"{signature.frame_skip} for each action", "")
+    return made
+
+
+def robot_table(robot: Robot) -> Table:
+    """Every joint with its numbers, and what each element of the action means to it."""
+    shown = [key for key in PER_JOINT if getattr(robot, key)]
+    action = robot.action
+    ours = [key for key in ("scale", "offset") if action and getattr(action, key)]
+    columns = [*(f">{key}" for key in shown), *(f">action {key}" for key in ours)]
+    made = table(">motor" if robot.motors else "", "joint", ">action", *columns, title="Robot")
+    for name in robot.joints:
+        numbers = [dict(getattr(robot, key)).get(name) for key in shown]
+        numbers += [dict(getattr(action, key)).get(name) for key in ours]
+        made.add_row(
+            str(robot.motors.index(name)) if robot.motors else "",
+            name,
+            str(action.joints.index(name)) if action and name in action.joints else "",
+            *("–" if each is None else f"{each:g}" for each in numbers),
+        )
     return made
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
+from roadworthy.cli.demo_checkpoint import checkpoint_act
 from roadworthy.errors import need
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
@@ -43,7 +44,8 @@ def demo(
 ) -> None:
     """Export a trained recurrent policy, prove it, and play it beside PyTorch.
 
-    The policy balances CartPole without seeing velocities, so it needs its memory.
+    The policy balances CartPole without seeing velocities, so it needs its memory. In the second
+    act a checkpoint of Stable-Baselines3 goes in and plays, without Stable-Baselines3.
     """
     for module in ("torch", "onnx", "onnxscript", "safetensors"):
         need(module, extra="export")
@@ -57,9 +59,17 @@ def demo(
         bundle = export_source(_source(actor), folder, plan)
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
+        second = checkpoint_act(folder.with_name(f"{folder.name}-sb3"), episodes, progress)
     if as_json:
         described = [asdict(row) for row in rows]
-        print_json({"certificate": certificate.to_json(), "rows": described, "folder": str(folder)})
+        print_json(
+            {
+                "certificate": certificate.to_json(),
+                "rows": described,
+                "folder": str(folder),
+                "checkpoint": asdict(second),
+            }
+        )
     else:
         console = out()
         console.print(certificate_table(certificate), "")
@@ -68,6 +78,7 @@ def demo(
         env = "roadworthy.demo.environment:CartPoleHiddenVelocity-v0"
         console.print(f"  roadworthy inspect {folder}", style="dim")
         console.print(f"  roadworthy run {folder} --env {env}", style="dim", soft_wrap=True)
+        second.show(console)
     if (rows[1].equal, rows[1].returns) != (rows[0].equal, rows[0].returns):
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from roadworthy import targets as targets_table
-from roadworthy.cli import target_help
+from roadworthy.cli import many, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -20,28 +20,41 @@ from roadworthy.cli.console import (
     working,
 )
 from roadworthy.cli.describing import (
+    Assumed,
     Constants,
     Exploration,
+    FrameStack,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
     Method,
+    MoreOutputs,
     Outputs,
     Settings,
+    Statistics,
+    TrustFile,
+    checkpoint_keywords,
     keywords,
+    need_export,
     refuse_unreadable,
 )
+from roadworthy.cli.emit import EMITTED, emit_all, refuse_unknown_layouts
 from roadworthy.cli.objects import refuse_unreachable, thing
-from roadworthy.errors import Finding, UsageError, need
-from roadworthy.spec.bundle import CERTIFICATE
+from roadworthy.errors import Finding, UsageError
+from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
-from roadworthy.spec.sealing import refuse_foreign
-from roadworthy.targets import DEFAULT
+from roadworthy.spec.robot_reading import read_metadata
+from roadworthy.spec.sealing import refuse_foreign, refuse_unwritable
+from roadworthy.targets import DEFAULT, refuse_other_versions
 
 
 def export(
-    source: Annotated[str, typer.Argument(help="file.py:name, package.module:name, or a file.")],
+    context: typer.Context,
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="file.py:name, package.module:name, or a file; several, or a pattern."),
+    ],
     folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")],
     inputs: Inputs = None,
     memory: Memories = None,
@@ -52,24 +65,40 @@ def export(
     ignore: Ignored = None,
     method: Method = None,
     constants: Constants = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    frame_stack: FrameStack = None,
+    more: MoreOutputs = None,
+    trust: TrustFile = False,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
     ] = None,
+    metadata: Annotated[
+        Path | None, typer.Option(help="robot.yaml: joints, gains, action scale, period.")
+    ] = None,
+    frame_skip: Annotated[
+        int | None, typer.Option(min=1, help="Frames of the environment that one action lasts.")
+    ] = None,
+    emit: Annotated[list[str] | None, typer.Option("--emit", help=EMITTED)] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the recorded and compared steps.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the recorded and compared steps.")] = 0,
     allow_uncertified: Annotated[
         bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
     ] = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Repair what is safe to repair, in a copy.")
     ] = False,
+    jobs: many.Jobs = None,
+    ray: many.Ray = None,
+    again: many.Again = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a certified bundle from a PyTorch module or a policy of a known framework.
+    """Make a certified bundle from a PyTorch module, a policy of a known framework or its file.
 
-    SOURCE is a module, a policy, a roadworthy.Source, or a function that returns one.
+    A source is a module, a policy, a roadworthy.Source, a function that returns one, or a
+    checkpoint. Several go to folders of their own in the folder of -o.
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
@@ -79,16 +108,28 @@ def export(
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
+    roadworthy export ppo.zip -o cartpole --assume vecnormalize=none --outputs value
+
+    roadworthy export runs/*/model.pt -o out --jobs 2
+
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, settings, constants)
+    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
+    said = checkpoint_keywords(assume, vecnormalize, frame_stack, more, trust)
     for target in targets or ():
         targets_table.get(target)
+    refuse_other_versions(opset, ir_version)
+    refuse_unknown_layouts(emit)
+    if metadata is not None:
+        read_metadata(metadata)
+    if many.is_wanted(sources, jobs, ray):
+        return _export_all(context, sources, folder, jobs, ray, again=again, as_json=as_json)
+    (source,) = sources
     refuse_unreachable(source)
+    refuse_unwritable(folder)
     refuse_foreign(folder)
-    for module in ("torch", "onnx", "onnxscript"):
-        need(module, extra="export")
+    need_export()
     from roadworthy.exporting import ExportOptions, ExportPlan
     from roadworthy.exporting import export as export_policy
 
@@ -107,8 +148,13 @@ def export(
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
+        given |= said
         refuse_bare_module(found, given)
-        bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
+        bundle = export_policy(
+            found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,
+            metadata=metadata, options=options,
+        )  # fmt: skip
+    emitted = emit_all(folder, emit)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())
     if as_json:
@@ -120,16 +166,54 @@ def export(
                 "signature": bundle.signature.to_json(),
                 "certificate": certificate.to_json(),
                 "fixes": bundle.manifest["fixes"],
+                "emitted": emitted,
             }
         )
-        return
+        return None
     print_findings([Finding(**each) for each in bundle.manifest["fixes"]])
     console = out()
     console.print(signature_table(bundle.signature), "")
     console.print(certificate_table(certificate), "")
     print_findings(certificate.findings, stderr=False)
     console.print(f"{folder}  {size_text(size)}", markup=False)
+    for place in emitted:
+        console.print(place, markup=False)
     console.print(f"next: roadworthy inspect {folder}    roadworthy bench {folder}", style="dim")
+    return None
+
+
+def _export_all(
+    context: typer.Context,
+    sources: list[str],
+    folder: Path,
+    jobs: int | None,
+    ray: str | None,
+    *,
+    again: bool,
+    as_json: bool,
+) -> None:
+    if is_bundle(folder):
+        raise UsageError(
+            f"{folder} is a bundle, and many go to folders in it",
+            where="-o",
+            hint="choose a folder for all of them",
+        )
+    options = many.option_words(context)
+    many.run_all(
+        many.export_tasks(context, sources, folder),
+        jobs,
+        ray,
+        again=again,
+        as_json=as_json,
+        columns=("folder", "targets", ">size", "certificate"),
+        row=_summary,
+        more=lambda task: many.remembered(task, options),
+    )
+
+
+def _summary(result: Mapping[str, Any]) -> tuple[str, ...]:
+    passed = "passed" if result["certificate"]["passed"] else "FAILED"
+    return result["folder"], ", ".join(result["targets"]), size_text(result["bytes"]), passed
 
 
 def refuse_bare_module(found: Any, given: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from roadworthy.envs.frame_skip import refuse_other_frame_skip
 from roadworthy.envs.spaces import refuse_misfit
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
@@ -41,6 +42,7 @@ class EnvBatch(Protocol):
 def env_batch(envs: Sequence[Any], signature: Signature) -> EnvBatch:
     """One vectorised environment, or several plain ones, as rows of the policy."""
     first = envs[0]
+    refuse_other_frame_skip(signature.frame_skip, first)
     if hasattr(first, "single_observation_space"):
         refuse_misfit(signature, first.single_observation_space, first.single_action_space)
         return _VectorEnv(first, signature)

@@ -14,6 +14,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils.flop_counter import FlopCounterMode
 
 from roadworthy.capture.capture import captured_graph
+from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.errors import RoadworthyError
 from roadworthy.originals.interpreting import (
@@ -173,7 +174,8 @@ class GraphYardstick:
         held = [_copied(each) for each in lifted] if self._writes else lifted
         try:
             silent = redirect_stderr(io.StringIO())
-            with torch.no_grad(), one_thread(), silent, closing_transforms():
+            here = new_tensors_are_here()
+            with torch.no_grad(), one_thread(), silent, closing_transforms(), here:
                 if recorder is None:
                     results = self._module(*held, *arguments)
                 else:

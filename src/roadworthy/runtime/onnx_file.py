@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from roadworthy.cfile.protobuf import Field, NotAModel, fields
+from roadworthy.cfile.protobuf import Field, NotAModel, fields, varint
 
 # Field numbers of onnx.proto, by the message that they are in.
 _GRAPH, _OPSETS, _METADATA, _TRAINING, _FUNCTIONS, _PRODUCER = 7, 8, 14, 20, 25, 2
@@ -15,6 +15,10 @@ _KEY, _VALUE = 1, 2
 _TENSOR_NAME, _EXTERNAL_DATA, _DATA_LOCATION = 8, 13, 14
 _NODES, _INITIALIZERS, _INPUTS, _OUTPUTS = 1, 5, 11, 12
 _OP_TYPE, _OP_DOMAIN = 4, 7
+_NODE_INPUT, _NODE_OUTPUT, _ATTRIBUTES, _BRANCH = 1, 2, 5, 6
+_TENSOR_DIMS, _TENSOR_DTYPE = 1, 2
+# Deeper branches than any exporter writes are not followed.
+_DEEPEST = 16
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIM, _DIM_VALUE, _DIM_PARAM = 1, 1, 2, 1, 1, 2
 # Message → field → the message in it: every way from a model to a tensor.
 _INSIDE = {
@@ -56,6 +60,24 @@ class ModelSummary:
     operators: dict[str, int]
     opsets: dict[str, int]
     producer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNode:
+    """One operator of the graph; `inside` are the nodes of its branches, by attribute."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inside: dict[str, tuple[ModelNode, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGraph:
+    """The nodes in the order in which they run, and name → dtype and shape of each weight."""
+
+    nodes: tuple[ModelNode, ...]
+    weights: dict[str, tuple[str, tuple[int, ...]]]
 
 
 def metadata(model: bytes) -> dict[str, str]:
@@ -117,6 +139,50 @@ def summary(model: bytes) -> ModelSummary:
     return ModelSummary(
         ports=tuple(ports), operators=dict(counted.most_common()), opsets=opsets, producer=producer
     )
+
+
+def graph(model: bytes) -> ModelGraph:
+    """The nodes and weights of an ONNX file; branches nest no deeper than _DEEPEST."""
+    try:
+        found = list(_messages(memoryview(model), _GRAPH))
+        nodes = tuple(node for each in found for node in _nodes(each, 0))
+        tensors = [each for one in found for each in _messages(one, _INITIALIZERS)]
+        weights = {_name(each, _TENSOR_NAME): _tensor_type(each) for each in tensors}
+    except UnicodeDecodeError as error:
+        raise NotAModel("a name in it is no text") from error
+    return ModelGraph(nodes=nodes, weights=weights)
+
+
+def _nodes(graph: memoryview, depth: int) -> Iterator[ModelNode]:
+    if depth > _DEEPEST:
+        raise NotAModel("its branches nest too deeply to be shown")
+    for node in _messages(graph, _NODES):
+        attributes = list(_messages(node, _ATTRIBUTES))
+        yield ModelNode(
+            operator=_operator(node),
+            inputs=tuple(_text(each) for each in _messages(node, _NODE_INPUT)),
+            outputs=tuple(_text(each) for each in _messages(node, _NODE_OUTPUT)),
+            inside={
+                _name(attribute, _KEY): tuple(_nodes(branch, depth + 1))
+                for attribute in attributes
+                for branch in _messages(attribute, _BRANCH)
+            },
+        )
+
+
+def _tensor_type(tensor: memoryview) -> tuple[str, tuple[int, ...]]:
+    dtype, dims = "?", []
+    for number, value in fields(tensor):
+        if number == _TENSOR_DIMS and isinstance(value, int):
+            dims.append(value)
+        elif number == _TENSOR_DIMS and isinstance(value, memoryview):  # many in one field
+            place = 0
+            while place < len(value):
+                size, place = varint(value, place)
+                dims.append(size)
+        elif number == _TENSOR_DTYPE and isinstance(value, int):
+            dtype = _DTYPES.get(value, f"type {value}")
+    return dtype, tuple(dims)
 
 
 def _walk(model: bytes) -> Iterator[tuple[str, memoryview]]:

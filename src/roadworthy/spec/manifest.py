@@ -27,6 +27,7 @@ _ACTION = {
 SIGNATURE: Form = {
     "inputs": [_PORT], "outputs": [_PORT], "memory": [_MEMORY], "action": (None, _ACTION),
     "period_s": (None, float), "decimation": int, "clock?": (None, str),
+    "frame_skip?": int, "robot?": {"joints": [str]},
 }  # fmt: skip
 _SAMPLING = {
     "thresholds": [float], "horizon": int, "typical": {"*": {"mean": numbers, "spread": numbers}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,14 @@ def new_bundle(folder: Path) -> Iterator[Path]:
     """
     with _written(folder):
         refuse_foreign(folder)
+    with new_folder(folder) as partial:
+        yield partial
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """The same for any folder with sums, whose place is known to be free."""
+    with _written(folder):
         # A link such as `current` goes on pointing to the folder that is replaced.
         folder = folder.resolve()
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +89,22 @@ def refuse_foreign(folder: Path) -> None:
             )
     elif folder.exists():
         raise BundleError(f"{folder} is a file", hint="choose a folder")
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """An error if `folder` cannot be made: said before the work, and not behind it."""
+    above = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not above.is_dir() and above != folder:
+        code = errno.ENOTDIR
+    elif above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
+        code = errno.EROFS if os.statvfs(above).f_flag & os.ST_RDONLY else errno.EACCES
+    else:
+        return
+    raise BundleError(
+        f"the bundle cannot be written: {os.strerror(code)}",
+        where=str(above),
+        hint=_CANNOT_WRITE[code],
+    )
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -24,6 +24,8 @@ from roadworthy.spec.port import (
     leaves,
     shape_of,
 )
+from roadworthy.spec.robot import Robot, robot_problems
+from roadworthy.spec.robot_reading import read_robot
 
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
@@ -69,6 +71,9 @@ class Signature:
 
     A policy of two rates has a `clock`: an int32 scalar input that counts the ticks since the
     reset. At every `decimation`-th tick it decides anew; in between it applies what it decided.
+
+    `frame_skip` says for how many frames of its environment one action holds; None where nobody
+    said. `robot` is what a controller must know besides the ports.
     """
 
     inputs: tuple[Port, ...]
@@ -78,6 +83,8 @@ class Signature:
     period_s: float | None = None
     decimation: int = 1
     clock: str | None = None
+    frame_skip: int | None = None
+    robot: Robot | None = None
 
     def __post_init__(self) -> None:
         problems = list(_problems(self))
@@ -117,6 +124,8 @@ class Signature:
             "period_s": self.period_s,
             "decimation": self.decimation,
             "clock": self.clock,
+            **({} if self.frame_skip is None else {"frame_skip": self.frame_skip}),
+            **({} if self.robot is None else {"robot": self.robot.to_json()}),
         }
 
     @classmethod
@@ -129,6 +138,8 @@ class Signature:
             period_s=data["period_s"],
             decimation=data["decimation"],
             clock=data.get("clock"),
+            frame_skip=data.get("frame_skip"),
+            robot=read_robot(data["robot"]) if data.get("robot") else None,
         )
 
     def __str__(self) -> str:
@@ -142,6 +153,10 @@ class Signature:
             lines.append(f"action  {self.action.output:<{width}}  {self.action}")
         if self.period_s:
             lines.append(f"period  {self.period_s} s, decimation {self.decimation}")
+        if self.frame_skip:
+            lines.append(f"frames  {self.frame_skip} for each action")
+        if self.robot:
+            lines.append(f"joints  {', '.join(self.robot.joints)}")
         return "\n".join(lines)
 
 
@@ -180,6 +195,14 @@ def _problems(signature: Signature) -> Iterator[Finding]:
             code="RW020",
             what=f"decimation must be 1 to {DECIMATION}, got {signature.decimation}",
         )
+    skip = signature.frame_skip
+    if skip is not None and not (type(skip) is int and 1 <= skip <= DECIMATION):
+        yield Finding(
+            code="RW020",
+            what=f"frame_skip must be a whole number from 1 to {DECIMATION}, got {skip}",
+        )
+    if signature.robot is not None:
+        yield from robot_problems(signature.robot, signature)
 
 
 def _name_problems(signature: Signature) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from torchrl.envs import EnvBase
 
 from roadworthy.adapters.torchrl import draws, specs
 from roadworthy.adapters.torchrl.distributions import DistributionHead
+from roadworthy.adapters.torchrl.frames import frame_skip
 from roadworthy.adapters.torchrl.keys import find_collisions, port_name
 from roadworthy.adapters.torchrl.plan import (
     PortPlan,
@@ -118,6 +119,7 @@ def describe(
         dynamic=dict(dynamic or {}),
         meaning=specs.meaning(first, spec, table, given),
         period_s=period_s,
+        frame_skip=frame_skip(env),
         batch=batch,
         ignore=ignore,
         rewritten=Rewriting(

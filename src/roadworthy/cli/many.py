@@ -1,0 +1,285 @@
+"""`export` and `verify` of many policies: the tasks, a bar over all of them, and a table."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+import roadworthy
+from roadworthy.cli.console import finding_lines, out, print_json, table
+from roadworthy.cli.worker import perform
+from roadworthy.errors import Finding, UsageError
+from roadworthy.many import naming, records
+from roadworthy.many.local import run_local
+from roadworthy.many.task import Outcome, Task
+from roadworthy.spec.bundle import MANIFEST, SUMS
+
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, help="Many at once, in so many processes.")
+]
+Ray = Annotated[
+    str | None, typer.Option("--ray", help="Many at once, on the Ray cluster at ADDRESS.")
+]
+Again = Annotated[bool, typer.Option("--again", help="Do again what an earlier run has done.")]
+
+INTERRUPTED = 130
+# These say how the work is done, and nothing about its result.
+_HOW = ("sources", "folders", "folder", "jobs", "ray", "again", "as_json")
+_VERSIONS = ("torch", "onnx", "onnxruntime", "numpy", "gymnasium")
+_ADDRESS = re.compile(r"auto|local|ray://.+|[\w.-]+:\d+")
+
+
+def is_wanted(sources: Sequence[str], jobs: int | None, ray: str | None) -> bool:
+    """Whether more than one policy is meant, or it was said how many are done at once."""
+    if jobs is not None and ray is not None:
+        raise UsageError(
+            "--jobs and --ray are two ways to do the same",
+            hint="--jobs for processes of this machine, --ray for a cluster",
+        )
+    patterns = [each for each in sources if any(mark in each for mark in "*?[")]
+    return len(sources) > 1 or bool(patterns) or jobs is not None or ray is not None
+
+
+def with_ray_address(words: Sequence[str]) -> list[str]:
+    """The words, with `auto` behind a `--ray` that no address follows."""
+    found: list[str] = []
+    for at, word in enumerate(words):
+        found.append(word)
+        after = words[at + 1] if at + 1 < len(words) else ""
+        if word == "--ray" and not _ADDRESS.fullmatch(after):
+            found.append("auto")
+    return found
+
+
+def option_words(context: typer.Context, leave_out: Sequence[str] = ()) -> list[str]:
+    """The options of a command as words, but for those that say how many are done at once."""
+    words: list[str] = []
+    for option in context.command.params:
+        value: Any = context.params.get(option.name or "")
+        if option.param_type_name != "option" or option.name in (*_HOW, *leave_out):
+            continue
+        if value == option.default or value is None or value == ():
+            continue
+        if isinstance(value, bool):
+            words.append(option.opts[0] if value else option.secondary_opts[0])
+            continue
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            words += [option.opts[0], str(each)]
+    return words
+
+
+def export_tasks(context: typer.Context, sources: Sequence[str], out_folder: Path) -> list[Task]:
+    """One export for each source, each to a folder of its own in `out_folder`."""
+    options = option_words(context)
+    found = naming.expanded(sources)
+    return [
+        _task("export", source, (source, "-o", str(out_folder / name)), options,
+              result=out_folder / name, around=naming.neighbours_of(source))
+        for source, name in zip(found, naming.folder_names(found), strict=True)
+    ]  # fmt: skip
+
+
+def verify_tasks(context: typer.Context, folders: Sequence[str]) -> list[Task]:
+    """One verification for each bundle, against what it was exported from if that is known."""
+    options = option_words(context)
+    known = {word for option in context.command.params for word in option.opts}
+    tasks = []
+    for folder in naming.expanded(folders):
+        if is_emitted(Path(folder)):  # beside the bundles, where a pattern meets them
+            continue
+        added = [] if "--against" in options else _original(Path(folder), known)
+        tasks.append(_task("verify", folder, (folder, *added), options, bundle=Path(folder)))
+    if not tasks:
+        raise UsageError(
+            f"no bundle among {', '.join(folders)}", hint="roadworthy export … -o FOLDER makes one"
+        )
+    return tasks
+
+
+def is_emitted(folder: Path) -> bool:
+    """Whether a folder holds the files of another runtime: sums, and no manifest."""
+    return (folder / SUMS).is_file() and not (folder / MANIFEST).is_file()
+
+
+def _original(bundle: Path, known: set[str]) -> list[str]:
+    """The words that name the source of a bundle, as its export wrote them down."""
+    said = records.read(records.record_of(bundle, "export"))
+    if said.get("bundle") != records.bundle_sum(bundle) or "source" not in said:
+        return []
+    place, colon, name = _split(said["source"])
+    path = Path(os.path.normpath(bundle.parent / said["from"] / place))
+    words = ["--against", f"{path}{colon}{name}" if path.exists() else said["source"]]
+    options = said.get("options", [])
+    for at, word in enumerate(options):
+        if word in ("--exploration", "--set") and word in known:
+            words += options[at : at + 2]
+    return words
+
+
+def remembered(task: Task, options: Sequence[str]) -> dict[str, Any]:
+    """What the record of an export says, so that it can be verified against its source."""
+    assert task.result is not None
+    away = os.path.relpath(task.cwd, Path(task.result).parent)
+    return {"source": task.name, "from": away, "options": list(options)}
+
+
+def _split(source: str) -> tuple[str, str, str]:
+    """File, colon and name of `file.py:name`; a file alone elsewhere."""
+    return source.rpartition(":") if ".py:" in source else (source, "", "")
+
+
+def _task(
+    verb: str,
+    name: str,
+    own: Sequence[str],
+    options: Sequence[str],
+    *,
+    result: Path | None = None,
+    bundle: Path | None = None,
+    around: Sequence[str] = (),
+) -> Task:
+    place = result or bundle
+    assert place is not None
+    words = (verb, *own, *options)
+    decides = {
+        "words": [word for word in words if word != str(result)],
+        "content": [naming.content_of(word) for word in words if word != str(result)],
+        "around": list(around),
+        "versions": {"roadworthy": roadworthy.__version__, **_versions()},
+    }
+    key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+    return Task(
+        name=name,
+        words=words,
+        cwd=str(Path.cwd()),
+        key=key,
+        record=str(records.record_of(place.resolve(), verb)),
+        result=None if result is None else str(result.resolve()),
+    )
+
+
+def _versions() -> dict[str, str]:
+    installed = {each.name: each.version for each in importlib.metadata.distributions()}
+    return {name: installed[name] for name in _VERSIONS if name in installed}
+
+
+def run_all(
+    tasks: Sequence[Task],
+    jobs: int | None,
+    ray: str | None,
+    *,
+    again: bool,
+    as_json: bool,
+    row: Callable[[dict[str, Any]], Sequence[str]],
+    columns: Sequence[str],
+    more: Callable[[Task], dict[str, Any]] = lambda task: {},
+) -> None:
+    """Runs what is not done yet, and prints what became of every task; exits 1 if one failed."""
+    outcomes: dict[str, Outcome] = {}
+    for task in tasks:
+        known = None if again else records.finished(task)
+        if known is not None:
+            outcomes[task.name] = known
+    left = [task for task in tasks if task.name not in outcomes]
+    with _bar(len(tasks), len(outcomes), silent=as_json) as advance:
+        for outcome in _running(left, jobs, ray):
+            outcomes[outcome.task.name] = outcome
+            # A certificate that failed is a result; a refusal may be gone the next time.
+            if outcome.code == 0 or (outcome.code == 1 and outcome.task.result is None):
+                records.keep(outcome, **more(outcome.task))
+            advance(outcome.task.name)
+    _print([outcomes[task.name] for task in tasks], row, columns, as_json=as_json)
+    if any(outcome.code for outcome in outcomes.values()):
+        raise typer.Exit(1)
+
+
+def _running(tasks: Sequence[Task], jobs: int | None, ray: str | None) -> Iterator[Outcome]:
+    if not tasks:
+        return iter(())
+    if ray is None:
+        return run_local(perform, tasks, min(jobs or 1, len(tasks)))
+    from roadworthy.many.ray import run_ray
+
+    return run_ray(perform, tasks, None if ray == "auto" else ray)
+
+
+@contextmanager
+def _bar(total: int, done: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
+    """A function that moves one bar over all tasks on, where someone is looking."""
+    console = Console(file=sys.stderr)
+    if silent or not console.is_terminal:
+        yield lambda name: None
+        return
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=total, completed=done)
+        yield lambda name: progress.update(bar, advance=1, description=name)
+
+
+def _print(
+    outcomes: Sequence[Outcome],
+    row: Callable[[dict[str, Any]], Sequence[str]],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    said = [_said(outcome) for outcome in outcomes]
+    if as_json:
+        print_json({"tasks": said})
+        return
+    console = out()
+    made = table("", "name", *columns, "")
+    for each in said:
+        mark = Text("✓", "green") if each["exit"] == 0 else Text("✗", "bold red")
+        note = "done by an earlier run" if each["skipped"] else ""
+        shown = row(each["result"]) if "error" not in each["result"] else [""] * len(columns)
+        made.add_row(mark, each["name"], *shown, note)
+    console.print(made)
+    for each in said:
+        errors = [Finding(**found) for found in each["result"].get("error", ())]
+        if errors:
+            console.print("", Text(each["name"], "bold"), sep="\n")
+        for finding in errors:
+            console.print(*finding_lines(finding), sep="\n")
+    failed = sum(each["exit"] != 0 for each in said)
+    skipped = sum(each["skipped"] for each in said)
+    told = [f"{len(said)} policies", f"{failed} failed" if failed else "none failed"]
+    console.print(", ".join(told + ([f"{skipped} done by an earlier run"] if skipped else [])))
+
+
+def _said(outcome: Outcome) -> dict[str, Any]:
+    try:
+        result = json.loads(outcome.printed)
+    except ValueError:
+        what = f"it ended with the exit code {outcome.code} and said nothing that can be read"
+        finding = {
+            "code": "RW900",
+            "what": what,
+            "where": outcome.task.name,
+            "hint": "run it alone",
+        }
+        result = {"error": [finding]}
+    return {
+        "name": outcome.task.name,
+        "exit": outcome.code,
+        "skipped": outcome.skipped,
+        "result": result,
+    }

@@ -1,0 +1,107 @@
+"""An ONNX file with other ports around it: the policy inside keeps every node and weight."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import compose, helper, numpy_helper
+
+from roadworthy.emitting.emission import model_of
+from roadworthy.spec.bundle import SIGNATURE_KEY, SUMS, Bundle
+from roadworthy.spec.port import BATCH, Array
+
+# Under this key the file says which bundle it was made from: the sum of its SHA256SUMS.
+BUNDLE_KEY = "roadworthy.bundle"
+_INSIDE = "policy/"
+FLOAT = onnx.TensorProto.FLOAT
+Shape = Sequence[int | str]
+
+
+def digest(bundle: Bundle) -> str:
+    """What names the bundle: the sum of its sums."""
+    return hashlib.sha256((bundle.folder / SUMS).read_bytes()).hexdigest()
+
+
+class Graph:
+    """A policy whose ports are replaced one by one; `bytes` is the file that results."""
+
+    def __init__(self, bundle: Bundle, *, wrapped: bool = True) -> None:
+        model = onnx.load_from_string(model_of(bundle))
+        # Inside, every name gets a prefix: those of the new ports are then free.
+        self._model = compose.add_prefix(model, _INSIDE) if wrapped else model
+        # The signature tells of the ports that were.
+        self.metadata = {
+            entry.key: entry.value
+            for entry in model.metadata_props
+            if not wrapped and entry.key != SIGNATURE_KEY
+        } | {BUNDLE_KEY: digest(bundle)}
+        self._types = {
+            port.name: port for port in (*self._model.graph.input, *self._model.graph.output)
+        }
+        self._before: list[onnx.NodeProto] = []
+        if wrapped:
+            del self._model.graph.input[:]
+            del self._model.graph.output[:]
+
+    def input(self, name: str, shape: Shape, dtype: int = FLOAT) -> None:
+        """Adds an input."""
+        self._model.graph.input.append(helper.make_tensor_value_info(name, dtype, list(shape)))
+
+    def output(self, name: str, shape: Shape, dtype: int = FLOAT) -> None:
+        """Adds an output."""
+        self._model.graph.output.append(helper.make_tensor_value_info(name, dtype, list(shape)))
+
+    def before(self, operator: str, inputs: Sequence[str], result: str, **attributes: Any) -> None:
+        """Adds a node in front of the policy."""
+        self._before.append(helper.make_node(operator, inputs, [result], **attributes))
+
+    def behind(self, operator: str, inputs: Sequence[str], result: str, **attributes: Any) -> None:
+        """Adds a node behind the policy."""
+        self._model.graph.node.append(helper.make_node(operator, inputs, [result], **attributes))
+
+    def constant(self, name: str, values: Any, dtype: type = np.int64) -> str:
+        """The name of a new constant."""
+        tensor = numpy_helper.from_array(np.asarray(values, dtype), name)
+        self._model.graph.initializer.append(tensor)
+        return name
+
+    def number(self, name: str, values: Any) -> None:
+        """Adds an output that always is these numbers."""
+        array: Array = np.asarray(values, np.float32)
+        self.output(self.constant(name, array, np.float32), array.shape)
+
+    def bytes(self) -> bytes:
+        """The file, checked."""
+        nodes = [*self._before, *self._model.graph.node]
+        del self._model.graph.node[:]
+        self._model.graph.node.extend(nodes)
+        del self._model.metadata_props[:]
+        helper.set_model_props(self._model, self.metadata)
+        onnx.checker.check_model(self._model)
+        return bytes(self._model.SerializeToString(deterministic=True))
+
+
+def inside(name: str) -> str:
+    """What a port of the policy is called inside."""
+    return _INSIDE + name
+
+
+def sizes(shape: Shape, rows: int | str = BATCH) -> list[int | str]:
+    """The shape with `rows` for the number of rows."""
+    return [rows if dim == BATCH else dim for dim in shape]
+
+
+def renamed(bundle: Bundle, names: Mapping[str, str], rows: int | str, kept: str) -> Graph:
+    """The policy with other names for its inputs, and `kept` as its only output."""
+    graph, signature = Graph(bundle), bundle.signature
+    for port in signature.inputs:
+        graph.input(names[port.name], sizes(port.shape, rows))
+        graph.before("Identity", [names[port.name]], inside(port.name))
+    (given,) = (port for port in signature.outputs if port.name == kept)
+    graph.behind("Identity", [inside(kept)], names[kept])
+    graph.output(names[kept], sizes(given.shape, rows))
+    return graph
