@@ -33,10 +33,9 @@ _FLOAT = {
     "Acos": "rw_acos({0})", "Sinh": "rw_sinh({0})", "Cosh": "rw_cosh({0})",
     "Asinh": "rw_asinh({0})", "Acosh": "rw_acosh({0})", "Atanh": "rw_atanh({0})",
     "Pow": "rw_pow({0}, {1})", "Mod": "rw_mod({0}, {1})", "Fmod": "@fmod({0}, {1})",
-    "Max": "rw_max({0}, {1})", "Min": "rw_min({0}, {1})", "Clip": "rw_clip({0}, {1}, {2})",
+    "Max": "rw_max({0}, {1})", "Min": "rw_min({0}, {1})",
     "Relu": "rw_relu({0})", "LeakyRelu": "rw_leaky({0}, {1})", "Elu": "rw_elu({0}, {1})",
-    "Sign": "rw_sign({0})", "IsNaN": "({0} != {0})", "IsInf": "rw_isinf({0})",
-    "Gelu": "rw_gelu({0})",
+    "Sign": "rw_sign({0})", "IsNaN": "({0} != {0})",
 }  # fmt: skip
 _WHOLE = {
     "Add": "+", "Sub": "-", "Mul": "*",
@@ -123,9 +122,6 @@ def _plain(op: str, given: np.dtype, dtype: np.dtype, args: list[str]) -> str | 
     if given.kind == "f":
         template = _FLOAT.get(op)
         return None if template is None else _typed(template, given).format(*args)
-    if op == "Clip":
-        low = f"rw_maxi_{given.name}({args[0]}, {args[1]})"
-        return f"rw_mini_{given.name}({low}, {args[2]})"
     if op in _WHOLE_CALLS:
         return f"{_WHOLE_CALLS[op]}_{given.name}({args[0]}, {args[1]})"
     own = C_TYPES[given.name]

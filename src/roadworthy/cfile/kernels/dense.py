@@ -104,20 +104,18 @@ def packed(weights: Array, *, rows: int) -> Buffer:
     return _stored(held)
 
 
-def stored(weights: Array, *, rows: int, storage: Storage) -> tuple[Buffer, Buffer | None]:
+def stored(weights: Array, *, rows: int, storage: Storage) -> tuple[Buffer, Array | None]:
     """A matrix (k, n) of constants in some storage, and the scale of each column of whole numbers.
 
     Half floats and bytes lie row by row, and become floats as they are read.
     """
     if storage == "float32" or not _is_float(weights.dtype):
         return packed(weights, rows=rows), None
-    if storage == "float16":
+    if storage == "float16" or weights.dtype == np.float16:
         return _stored(weights.astype(np.float16).ravel().view(np.uint16)), None
     largest = np.abs(weights).max(axis=0).astype(np.float64)
     scale = np.where(largest > 0, largest / 127, 1.0)
-    return _stored(np.rint(weights / scale).astype(np.int8).ravel()), _stored(
-        scale.astype(np.float32)
-    )
+    return _stored(np.rint(weights / scale).astype(np.int8).ravel()), scale.astype(np.float32)
 
 
 def _stored(held: Array) -> Buffer:
@@ -139,20 +137,12 @@ def out_size(shape: Shape) -> int:
     return shape.lines * shape.rows * out_stride(shape)
 
 
-def call(
-    x: Buffer,
-    weights: Buffer,
-    held_bias: Buffer,
-    out: Buffer,
-    shape: Shape,
-    scale: Buffer | None = None,
-) -> Call:
-    """The statement that computes the product; `scale` is that of weights which are bytes."""
-    read = (weights, held_bias) if scale is None else (weights, scale, held_bias)
+def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shape) -> Call:
+    """The statement that computes the product."""
 
     def text(at: Address) -> list[str]:
         start = f"{at(x)} + {shape.start}" if shape.start else at(x)
-        ends = ", ".join(map(at, read))
+        ends = f"{at(weights)}, {at(held_bias)}"
         k = shape.runs * shape.run
         stride = out_stride(shape)
         small = _SMALL.get(weights.dtype.name) if _is_float(x.dtype) else None
@@ -190,7 +180,7 @@ def call(
             "}",
         ]
 
-    return Call(text=text, reads=(x, *read), writes=(out,))
+    return Call(text=text, reads=(x, weights, held_bias), writes=(out,))
 
 
 def functions() -> dict[str, str]:
@@ -199,9 +189,13 @@ def functions() -> dict[str, str]:
     found["rw_dense"] = _DENSE
     found["rw_narrow"] = _NARROW
     found["rw_dot"] = _DOT
-    found["rw_halves"], found["rw_bytes"] = _HALVES, _BYTES
-    for kind in dict.fromkeys(C_TYPES.values()):
-        found[f"rw_dense_{kind}"] = _PLAIN.replace("TYPE", kind)
+    for name, kind, held, read in (
+        ("rw_halves", "float", "uint16_t", "rw_from_half(line[c])"),
+        ("rw_bytes", "float", "int8_t", "(float)line[c]"),
+        *((f"rw_dense_{kind}", kind, kind, "line[c]") for kind in dict.fromkeys(C_TYPES.values())),
+    ):
+        text = _PLAIN.replace("NAME", name).replace("TYPE", kind)
+        found[name] = text.replace("HELD", held).replace("READ", read)
     return found
 
 
@@ -327,9 +321,10 @@ static void rw_dot(const float *x, const float *w, const float *b, float *y, int
     }
 }"""
 
-# Weights row by row: for doubles and whole numbers, which policies rarely hold.
+# Weights row by row: for doubles and whole numbers, which policies rarely hold, and for weights
+# that are stored in fewer bytes than a float has.
 _PLAIN = """\
-static void rw_dense_TYPE(const TYPE *x, const TYPE *w, const TYPE *b, TYPE *y,
+static void NAME(const TYPE *x, const HELD *w, const TYPE *b, TYPE *y,
     int rows, int n, int wide, int row, int runs, int run, int apart)
 {
     int r, c, i, k;
@@ -340,57 +335,11 @@ static void rw_dense_TYPE(const TYPE *x, const TYPE *w, const TYPE *b, TYPE *y,
         for (i = 0; i < runs; i++) {
             for (k = 0; k < run; k++) {
                 const TYPE value = x[r * row + i * apart + k];
-                const TYPE *line = w + (i * run + k) * n;
+                const HELD *line = w + (i * run + k) * n;
                 for (c = 0; c < n; c++) {
-                    y[r * wide + c] = (TYPE)(y[r * wide + c] + value * line[c]);
+                    y[r * wide + c] = (TYPE)(y[r * wide + c] + value * READ);
                 }
             }
-        }
-    }
-}"""
-
-# Weights row by row, in fewer bytes than a float has: sums are floats all the same.
-_HALVES = """\
-static void rw_halves(const float *x, const uint16_t *w, const float *b, float *restrict y,
-    int rows, int n, int wide, int row, int runs, int run, int apart)
-{
-    int r, c, i, k;
-    for (r = 0; r < rows; r++, y += wide) {
-        const uint16_t *line = w;
-        for (c = 0; c < n; c++) {
-            y[c] = b[c];
-        }
-        for (i = 0; i < runs; i++) {
-            for (k = 0; k < run; k++, line += n) {
-                const float value = x[r * row + i * apart + k];
-                for (c = 0; c < n; c++) {
-                    y[c] += value * rw_from_half(line[c]);
-                }
-            }
-        }
-    }
-}"""
-
-_BYTES = """\
-static void rw_bytes(const float *x, const int8_t *w, const float *scale, const float *b,
-    float *restrict y, int rows, int n, int wide, int row, int runs, int run, int apart)
-{
-    int r, c, i, k;
-    for (r = 0; r < rows; r++, y += wide) {
-        const int8_t *line = w;
-        for (c = 0; c < n; c++) {
-            y[c] = 0.0f;
-        }
-        for (i = 0; i < runs; i++) {
-            for (k = 0; k < run; k++, line += n) {
-                const float value = x[r * row + i * apart + k];
-                for (c = 0; c < n; c++) {
-                    y[c] += value * (float)line[c];
-                }
-            }
-        }
-        for (c = 0; c < n; c++) {
-            y[c] = b[c] + scale[c] * y[c];
         }
     }
 }"""

@@ -11,7 +11,7 @@ from roadworthy.cfile.elementwise import COMPARISONS, elementwise
 from roadworthy.cfile.graph import DTYPES, Node
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
-from roadworthy.cfile.values import Value, scalar
+from roadworthy.cfile.values import Value, const, scalar
 
 Inputs = Sequence[Result | None]
 _UNARY = (
@@ -181,8 +181,6 @@ def _batch_norm(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     # In double, and rounded once: two factors for each channel.
     factor = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
     offset = shift - mean.astype(np.float64) * factor
-    from roadworthy.cfile.values import const
-
     scaled = elementwise("Mul", x, const(factor.astype(x.dtype)))
     return [elementwise("Add", scaled, const(offset.astype(x.dtype)))]
 

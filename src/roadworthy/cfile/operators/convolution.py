@@ -11,11 +11,11 @@ from roadworthy.cfile.elementwise import elementwise
 from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import dense
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
-from roadworthy.cfile.operators.products import multiplied, product, rounded
+from roadworthy.cfile.operators.products import multiplied, product
 from roadworthy.cfile.operators.reading import given, integer, integers, known, needed, text
 from roadworthy.cfile.operators.reductions import reduced
 from roadworthy.cfile.operators.views import joined, padded, view
-from roadworthy.cfile.values import Leaf, Value, scalar
+from roadworthy.cfile.values import Leaf, Value, const, scalar
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]
@@ -122,8 +122,6 @@ def _convolved(
         # Every window gathered: any layout will do.
         index = x.index[tall[:, None, :, None], wide[None, :, None, :]]
         matrix = Leaf(x.buffer, index.reshape(len(tall) * len(wide), -1))
-        from roadworthy.cfile.values import const
-
         y = product(walk, matrix, const(columns), bias)
         return view(walk, walk.stored(y), lambda each: each.reshape(len(tall), len(wide), n))
     line = x.shape[1] * x.shape[2]
@@ -132,9 +130,9 @@ def _convolved(
         row_stride=strides[1] * x.shape[2], run_stride=line * dilations[0],
         start=int(x.index.flat[0]), lines=len(tall), line_stride=strides[0] * line,
     )  # fmt: skip
-    out = multiplied(walk, x.buffer, columns, bias, shape)
     index = np.arange(shape.lines * shape.rows)[:, None] * dense.out_stride(shape) + np.arange(n)
-    return rounded(Leaf(out, index.reshape(len(tall), len(wide), n)))
+    placed = index.reshape(len(tall), len(wide), n)
+    return multiplied(walk, x.buffer, columns, bias, shape, placed)
 
 
 def _pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:

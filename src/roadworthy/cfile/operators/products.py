@@ -12,7 +12,7 @@ from roadworthy.cfile.kernels import dense
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
 from roadworthy.cfile.operators.views import joined, taken, view
-from roadworthy.cfile.values import Buffer, Leaf, Value, scalar, size
+from roadworthy.cfile.values import Buffer, Leaf, Value, const, scalar, size
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]
@@ -29,33 +29,39 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
         rows=rows, n=n, runs=1, run=k, row_stride=_stride(leaf.index[:, 0]), run_stride=0,
         start=int(leaf.index.min()),
     )  # fmt: skip
-    if weights.known is not None:
-        out = multiplied(walk, leaf.buffer, weights.known[order], bias, shape)
-    else:
-        # What was computed is laid out as weights would be; the padding stays zero.
-        place = dense.places(k, n, rows=rows, dtype=x.dtype)
-        held = walk.work(weights.dtype, dense.packed_size(k, n, rows=rows, dtype=x.dtype))
-        if held.size != size(weights):
-            walk.write(
-                held,
-                np.arange(held.size),
-                view(walk, scalar(0, weights.dtype), lambda each: np.broadcast_to(each, held.size)),
-            )
-        walk.write(held, place, view(walk, weights, lambda each: each[order]))
-        out = walk.work(x.dtype, dense.out_size(shape))
-        walk.add(dense.call(leaf.buffer, held, dense.bias(bias, shape, x.dtype), out, shape))
     index = np.arange(rows)[:, None] * dense.out_stride(shape) + np.arange(n)
+    if weights.known is not None:
+        return multiplied(walk, leaf.buffer, weights.known[order], bias, shape, index)
+    # What was computed is laid out as weights would be; the padding stays zero.
+    place = dense.places(k, n, rows=rows, dtype=x.dtype)
+    held = walk.work(weights.dtype, dense.packed_size(k, n, rows=rows, dtype=x.dtype))
+    if held.size != size(weights):
+        zeros = view(walk, scalar(0, weights.dtype), lambda each: np.broadcast_to(each, held.size))
+        walk.write(held, np.arange(held.size), zeros)
+    walk.write(held, place, view(walk, weights, lambda each: each[order]))
+    out = walk.work(x.dtype, dense.out_size(shape))
+    walk.add(dense.call(leaf.buffer, held, dense.bias(bias, shape, x.dtype), out, shape))
     return rounded(Leaf(out, index))
 
 
 def multiplied(
-    walk: Lowering, x: Buffer, weights: Array, bias: Array | None, shape: dense.Shape
-) -> Buffer:
-    """The buffer that holds the product with known weights, which are stored as the walk says."""
+    walk: Lowering,
+    x: Buffer,
+    weights: Array,
+    bias: Array | None,
+    shape: dense.Shape,
+    index: Array,
+) -> Value:
+    """The product with known weights, stored as the walk says; its elements lie at `index`."""
     out = walk.work(x.dtype, dense.out_size(shape))
     held, scale = dense.stored(weights, rows=shape.blocks, storage=walk.weights)
-    walk.add(dense.call(x, held, dense.bias(bias, shape, x.dtype), out, shape, scale))
-    return out
+    start = dense.bias(bias if scale is None else None, shape, x.dtype)
+    walk.add(dense.call(x, held, start, out, shape))
+    value: Value = Leaf(out, index)
+    if scale is not None:
+        value = elementwise("Mul", value, const(scale))
+        value = value if bias is None else elementwise("Add", value, const(bias))
+    return rounded(value)
 
 
 def rounded(value: Value) -> Value:
