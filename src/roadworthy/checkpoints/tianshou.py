@@ -1,4 +1,4 @@
-"""Tianshou 0.5 to 2: the state_dict of a policy, alone or with the statistics of its environment."""
+"""Tianshou 0.5 to 2: the state_dict of a policy, and the statistics of its environment."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Policy(Network):
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         action = self.head(self.body(ports["obs"]))
-        return {name: action for name in ("action", *wanted)}
+        return dict.fromkeys(("action", *wanted), action)
 
 
 def _flat(contents: Contents) -> dict[str, Tensor]:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Actor, Network, Tensors
-from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under, widths
+from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
 from roadworthy.checkpoints.memory import Cell, start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.checkpoints.questions import ask_activation, ask_bounds, numbers
-from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
+from roadworthy.checkpoints.reading import Answers, Reading
 from roadworthy.checkpoints.rl_games.wiring import Wiring, wiring_of
 from roadworthy.source import Source
 from roadworthy.spec.transforms import (
@@ -115,7 +115,7 @@ class Policy(Network):
             action = self.last(torch.cat([head(latent) for head in self.heads], dim=-1))
         else:
             action = latent.chunk(2, dim=-1)[0]  # the other half is the deviation
-        return {name: action for name in ("action", *wanted)} | after
+        return dict.fromkeys(("action", *wanted), action) | after
 
     def _latent(self, ports: Tensors) -> tuple[Tensor, Tensors]:
         obs = ports["obs"]

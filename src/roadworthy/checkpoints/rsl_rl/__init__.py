@@ -141,7 +141,7 @@ class Policy(Network):
         if self.cell is not None:
             latent, after = stepped(self.cell, latent, ports)
         action = self._action(self.mlp(latent))
-        return {name: action for name in ("action", *wanted)} | after
+        return dict.fromkeys(("action", *wanted), action) | after
 
     def _action(self, out: Tensor) -> Tensor:
         if self.head == "deterministic":
@@ -242,13 +242,11 @@ def _ask_range(answers: Answers, settings: Mapping[str, Any]) -> tuple[float, fl
 
 
 def _ask_groups(answers: Answers, layout: Layout, settings: Mapping[str, Any]) -> Groups | None:
-    if not layout.grouped:
+    told = settings.get("obs_groups")
+    said = told if isinstance(told, Mapping) else {}
+    listed = next((said[name] for name in (layout.role, "policy") if name in said), None)
+    if not layout.grouped and listed is None:
         return Groups({"obs": None})
-    said = settings.get("obs_groups")
-    listed = next(
-        (said[name] for name in (layout.role, "policy") if isinstance(said, Mapping) and name in said),
-        None,
-    )  # fmt: skip
 
     def read(text: str) -> Groups:
         pairs = [each.strip(" '\"").partition(":") for each in text.strip("[]()").split(",")]

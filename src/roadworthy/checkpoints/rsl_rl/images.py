@@ -102,7 +102,7 @@ def encoder(weights: Mapping[str, Tensor], image: Image, where: str) -> nn.Modul
                 padding,
                 image.dilation[index],
                 padding_mode=image.padding if padded else "zeros",
-            )  # fmt: skip
+            )
         )
         sides = tuple(
             (side + 2 * pad - reach - 1) // stride + 1
