@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadworthy.adapters.spaces import ACTION, action_of
+from roadworthy.adapters.spaces import ACTION, OBS, action_of
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
@@ -41,7 +41,7 @@ def describe(
     given = example if example is not None else torch.zeros(1, int(model.num_observations))
     return Source(
         step,
-        example=given if isinstance(given, Mapping) else {OBSERVATIONS: given},
+        example={OBS: next(iter(given.values())) if isinstance(given, Mapping) else given},
         memory=step.start(),
         action=action,
         about=dict(about or {}),
@@ -73,7 +73,7 @@ class _Step(nn.Module):
         }
 
     def forward(self, **ports: Tensor) -> dict[str, Tensor]:
-        observations = ports[OBSERVATIONS]
+        observations = ports[OBS]
         if self.preprocessor is not None:
             observations = self.preprocessor(observations)
         inputs: dict[str, Any] = {self.key: observations}
@@ -111,7 +111,7 @@ class _AgentStep(nn.Module):
         self.agent = [agent]
 
     def forward(self, **ports: Tensor) -> dict[str, Tensor]:
-        observations = ports[OBSERVATIONS]
+        observations = ports[OBS]
         late = {"timestep": LATE, "timesteps": LATE}
         new = self.step.key == OBSERVATIONS
         arguments = (observations, None) if new else (observations,)

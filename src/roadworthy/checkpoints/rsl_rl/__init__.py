@@ -97,6 +97,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | None:
+    """The installed rsl_rl's own model, for files that it can load."""
+    from roadworthy.checkpoints.rsl_rl import trusted
+
+    return trusted.predicting(contents, answers, source)
+
+
 class Policy(Network):
     """Observation groups, an optional CNN and recurrent layer, an MLP, and what its end means."""
 

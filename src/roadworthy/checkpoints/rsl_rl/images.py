@@ -28,6 +28,17 @@ class Image:
     activation: str
     global_pool: str
 
+    def settings(self, weights: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The same in the words of rsl_rl's `cnn_cfg`."""
+        kernels = _convolutions(weights)
+        return {
+            "output_channels": [each.shape[0] for each in kernels],
+            "kernel_size": [each.shape[-1] for each in kernels],
+            "stride": list(self.stride), "dilation": list(self.dilation),
+            "max_pool": list(self.max_pool), "padding": self.padding,
+            "activation": self.activation, "global_pool": self.global_pool,
+        }  # fmt: skip
+
 
 def ask_images(
     answers: Answers, cnns: Mapping[str, Mapping[str, Tensor]], settings: Mapping[str, Any]
