@@ -34,7 +34,7 @@ def describe(
     role    what the model plays; left out, "policy", and "q_network" for an agent of that kind
     """
     agent = None if isinstance(policy, nn.Module) else policy
-    model = policy if agent is None else getattr(agent, "policy", None)
+    model: Any = policy if agent is None else getattr(agent, "policy", None)
     if model is None and agent is not None:
         model, role = agent.q_network, role or "q_network"
     step = _class(_Step, model)(model, _preprocessor(agent), role or "policy")
