@@ -104,6 +104,7 @@ def test_groups_must_be_as_long_as_the_network_takes() -> None:
         rw.to_source(recorded.checkpoint, assume=assume)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_each_framework_is_certified(tmp_path: Path) -> None:
     places = ("rsl_rl-3.0.1/groups", "sample_factory-2.1.1/tanh-separate",
               "tianshou-0.5.1/ppo-normalised")  # fmt: skip
