@@ -13,6 +13,7 @@ from roadworthy.cli.console import out, print_certificate, print_json, working
 from roadworthy.cli.describing import Exploration, Settings, framework_keywords
 from roadworthy.cli.objects import refuse_missing, resolve, thing
 from roadworthy.cli.play import environment
+from roadworthy.cli.running import run_all
 from roadworthy.spec.certificate import Certificate
 
 
@@ -60,7 +61,7 @@ def verify(
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
     if many.is_wanted(folders, jobs, ray):
-        return many.run_all(
+        return run_all(
             many.verify_tasks(context, folders), jobs, ray, again=again, as_json=as_json,
             columns=("certificate", ">steps", ">worst"), row=_summary,
         )  # fmt: skip
