@@ -123,7 +123,9 @@ def test_a_file_of_an_installed_plug_in_is_known_by_its_content(
     assert isinstance(source, rw.Source)
     assert [type(step).__name__ for step in source.steps] == ["Tanh", "ScaleOffset"]
     torch.save({"weight": torch.zeros(2)}, tmp_path / "foreign.pt")
-    assert adapter_for(tmp_path / "foreign.pt") is None
+    row = adapter_for(tmp_path / "foreign.pt")
+    assert row is not None
+    assert row.name == "checkpoint"
 
 
 def test_a_plug_in_may_add_keywords_and_no_others_are_taken(installed: Path) -> None:

@@ -169,7 +169,8 @@ def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
 
 
 BENCHMARKS = (
-    "step_latency", "start_up", "environment", "export_time", "verification", "torchrl_rollouts",
+    "step_latency", "start_up", "environment", "export_time", "verification", "c_speed",
+    "torchrl_rollouts",
 )  # fmt: skip
 SMALL = {
     "export_time": ("--policies", "MLP 48-512-256-128-12", "--rounds", "1"),
@@ -197,6 +198,7 @@ def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> No
 def test_the_stored_benchmark_results_describe_their_machine() -> None:
     stored = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
     assert [path.stem for path in stored] == [
+        "c_speed",
         "environment",
         "export_time",
         "gpu",

@@ -19,7 +19,10 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
-EVERYTHING = {*CAPTURING, *ASKING, "backends", "doctor", "environment", "adapters", "door"}
+EVERYTHING = {
+    *CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "checkpoints", "adapters",
+    "door",
+}  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
     "errors": set(),
@@ -32,18 +35,23 @@ MAY_IMPORT = {
     "program": {*BASE, "spec"},
     "source": {*BASE, "spec"},
     "capture": {*BASE, "spec", "program", "source"},
-    "runtime": {*BASE, "targets", "spec"},
-    "backends": {*BASE, "targets", "spec", "program", "runtime"},
+    "cfile": {*BASE, "spec"},
+    "runtime": {*BASE, "targets", "spec", "cfile"},
+    "backends": {*BASE, "targets", "spec", "program", "cfile", "runtime"},
     "originals": {*CAPTURING, "runtime"},
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "adapters": {*CAPTURING, "originals", "envs", "environment"},
+    "checkpoints": {*BASE, "spec", "source"},
+    "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
+    "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
+    "playground": {*BASE, "spec", "reporting"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},
+    "shrinking": {*BASE, "spec", "cfile", "runtime", "envs"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting"},
     "emitting": {*BASE, "spec", "targets", "runtime"},
@@ -51,12 +59,24 @@ MAY_IMPORT = {
     "demo": set(),
     "cli": {
         *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
-        "demo",
+        "demo", "reporting", "playground", "shrinking",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 # What a robot imports: it has neither PyTorch nor ONNX.
-RUNNING = {*BASE, "targets", "spec", "runtime", "envs", "verification", "verifying"}
+RUNNING = {
+    *BASE,
+    "targets",
+    "spec",
+    "cfile",
+    "runtime",
+    "envs",
+    "verification",
+    "verifying",
+    "reporting",
+    "playground",
+    "shrinking",
+}
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.

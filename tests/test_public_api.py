@@ -17,12 +17,13 @@ NAMES = [
     "BundleCorrupt",
     "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
     "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
-    "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyLike",
+    "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyComparison", "PolicyLike",
     "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "RoadworthyWarning",
     "ScaleOffset",
-    "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "diagnose", "discover", "emit",
-    "export",
-    "export_environment", "export_policy_as_onnx", "load", "play", "to_source", "verify",
+    "ScaleToBounds", "Signature", "Source", "Tanh", "UsageError", "compare", "diagnose", "discover",
+    "emit", "export",
+    "export_environment", "export_policy_as_onnx", "load", "play", "report", "to_source",
+    "verify", "web",
 ]  # fmt: skip
 _EXPORT_SIDE = (
     "Argument", "Attribute", "Diagnosis", "ExportOptions", "Source", "diagnose", "discover",
@@ -67,7 +68,9 @@ def test_public_name_has_a_docstring_of_its_own(name: str) -> None:
     assert not documentation.startswith(f"{name}(")
 
 
-@pytest.mark.parametrize("name", ["Bundle", "Certificate", "Policy", "PolicyLike", "Signature"])
+@pytest.mark.parametrize(
+    "name", ["Bundle", "Certificate", "Policy", "PolicyComparison", "PolicyLike", "Signature"]
+)
 def test_public_methods_of_a_result_are_annotated(name: str) -> None:
     for _, method in inspect.getmembers(getattr(rw, name), inspect.isfunction):
         if not method.__name__.startswith("_"):

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from roadworthy.exporting import ExportOptions as ExportOptions
     from roadworthy.exporting import export as export
     from roadworthy.exporting import export_environment as export_environment
+    from roadworthy.playground.site import web as web
+    from roadworthy.reporting.compare import PolicyComparison as PolicyComparison
+    from roadworthy.reporting.compare import compare as compare
+    from roadworthy.reporting.report import report as report
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
     from roadworthy.runtime.protocol import PolicyLike as PolicyLike
@@ -88,6 +92,7 @@ _HOMES = {
     "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",
+    "PolicyComparison": "roadworthy.reporting.compare",
     "PolicyLike": "roadworthy.runtime.protocol",
     "PolicyState": "roadworthy.runtime.state",
     "PolicyWrapper": "roadworthy.runtime.protocol",
@@ -100,6 +105,7 @@ _HOMES = {
     "Source": "roadworthy.source",
     "Tanh": "roadworthy.spec.transforms",
     "UsageError": "roadworthy.errors",
+    "compare": "roadworthy.reporting.compare",
     "diagnose": "roadworthy.diagnosing",
     "discover": "roadworthy.environment.discovery",
     "emit": "roadworthy.emitting.writing",
@@ -108,8 +114,10 @@ _HOMES = {
     "export_policy_as_onnx": "roadworthy.compat.isaaclab",
     "load": "roadworthy.runtime.load",
     "play": "roadworthy.envs.play",
+    "report": "roadworthy.reporting.report",
     "to_source": "roadworthy.door",
     "verify": "roadworthy.verifying",
+    "web": "roadworthy.playground.site",
 }
 # These live on the far side of PyTorch; without it, say what to install.
 _EXPORT_SIDE = (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,10 +37,14 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
     if isinstance(against, Original):
         return against
     recipe = bundle.manifest["recipe"]
+    if isinstance(against, (str, os.PathLike)):
+        # What the file does not say was answered at the export.
+        said = recipe.get("checkpoint", {}).get("keywords", {})
+        return _original(bundle, to_source(Path(against), **{**said, **keywords}))
     described = isinstance(against, (Source, EnvironmentSource))
     if not described and set(keywords) <= _SAID_AGAIN:
         _refuse_incomplete(bundle, against, recipe)
-    plain = isinstance(against, torch.nn.Module) and adapter_for(against) is None
+    plain = isinstance(against, torch.nn.Module) and adapter_for(against, keywords) is None
     if plain and set(keywords) <= _SAID_AGAIN:
         source = source_from(against, recipe, bundle.signature, **keywords)
         return original_of(as_its_ports_are(source))
@@ -105,7 +111,7 @@ def _refuse_incomplete(bundle: Bundle, against: Any, recipe: Mapping[str, Any]) 
             where="against",
             hint=f"rw.verify({str(bundle.folder)!r}, against=env, actor=actor)",
         )
-    if "rewritten" in recipe:
+    if recipe.get("rewritten"):
         raise UsageError(
             f"a {name} alone does not say how it was exported (exploration, env, outputs, …)",
             code="RW147",

@@ -42,7 +42,7 @@ def to_source(thing: Any, **keywords: Any) -> Described:
         return thing
     if isinstance(thing, str):
         thing = Path(thing)
-    adapter = adapter_for(thing)
+    adapter = adapter_for(thing, said)
     if adapter is None:
         if isinstance(thing, Path):
             raise _unrecognised(thing)

@@ -16,10 +16,11 @@ import torch
 import roadworthy
 from roadworthy import backends
 from roadworthy import targets as target_table
-from roadworthy.backends import Backend, Settings
+from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
 from roadworthy.border import answers
+from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.versions import installed, refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
@@ -79,6 +80,7 @@ class ExportPlan:
     """All that was asked for: the targets, the user's own operators, repairs, and the options.
 
     `frame_skip` and `metadata` go into the signature beside the ports.
+    `memory_defaults` is as the backends' settings say
     """
 
     targets: Sequence[str] = (target_table.DEFAULT,)
@@ -88,6 +90,7 @@ class ExportPlan:
     frame_skip: int | None = None
     metadata: RobotMetadata | None = None
     options: ExportOptions = ExportOptions()
+    memory_defaults: bool = False
 
     def __post_init__(self) -> None:
         refuse_bad_tables(self.translations, self.decompositions)
@@ -108,6 +111,7 @@ class ExportPlan:
             opset=self.options.opset,
             ir_version=self.options.ir_version,
             translations=self.translations,
+            memory_defaults=self.memory_defaults,
         )
 
     def completed(self, program: Program) -> Program:
@@ -204,6 +208,7 @@ def export_environment(
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
+    ignore: Sequence[str] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
     metadata: Metadata | None = None,
     progress: Progress = None,
@@ -212,11 +217,12 @@ def export_environment(
     """The certified bundle of a whole environment: raw state in, commands out.
 
     One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
-    registers what was forgotten instead of refusing. `targets` are the forms that it takes:
+    registers what was forgotten instead of refusing. `ignore` names attributes that move and do
+    not matter, and is recorded in the manifest. `targets` are the forms that it takes:
     onnx, torch_export, aoti. `metadata` is that of `rw.export`.
     """
     return export(
-        env, folder, actor=actor, auto=auto, targets=targets, metadata=metadata,
+        env, folder, actor=actor, auto=auto, ignore=ignore, targets=targets, metadata=metadata,
         progress=progress, options=options,
     )  # fmt: skip
 
@@ -277,7 +283,8 @@ def write_bundle(
         files = {}
         for name, backend in lowering.items():
             plan.say(target_table.get(name).stage)
-            written = backend.lower(program, partial)
+            with new_tensors_are_here():
+                written = backend.lower(program, partial)
             files[name] = [path.relative_to(partial).as_posix() for path in written]
         plan.say("recording the original")
         program = replace(program, sampling=original.tried(program.signature, program.sampling))
@@ -286,6 +293,9 @@ def write_bundle(
         yardstick = original.yardstick(program.signature)
         trace = with_allowance(trace, yardstick, program.signature, options.seed)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
+        for backend in lowering.values():
+            if isinstance(backend, WritesTrace):
+                backend.add_trace(trace, partial)
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)

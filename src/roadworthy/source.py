@@ -68,13 +68,15 @@ class Rewriting:
 
     `module` has the same arguments and results. `begin` is told which rows start anew at the next
     step. `keywords` are those that make the source once more, as a user types them. `caveats` are
-    said beside a certificate that failed.
+    said beside a certificate that failed. `alone` is the source of a truth that also normalises and
+    acts: nothing of the rewriting is put around it.
     """
 
     module: torch.nn.Module
     keywords: str
     begin: Callable[[torch.Tensor], None] | None = None
     caveats: tuple[Finding, ...] = ()
+    alone: Source | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +101,7 @@ class Source:
     meaning     what the first output means to an environment, where `action` does not say it
     ignore      what persists between calls and does not matter, by name: "steps"
     rewritten   what `module` is a rewriting of, where an adapter made it
+    origin      the checkpoint that it was read from, and who said what the file does not say
     """
 
     module: torch.nn.Module
@@ -117,6 +120,7 @@ class Source:
     meaning: Action | None = field(default=None, kw_only=True)
     ignore: Sequence[str] = field(default=(), kw_only=True)
     rewritten: Rewriting | None = field(default=None, kw_only=True)
+    origin: Mapping[str, Any] | None = field(default=None, kw_only=True)
     method: str | Callable[..., Any] = field(default=FORWARD, kw_only=True)
     constants: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from roadworthy.errors import UsageError, did_you_mean
 
 DEFAULT = "onnx"
+# What an ONNX file may be written as.
+OPSETS = range(18, 24)
+IR_VERSIONS = range(8, 12)
 # Where a target is not named: what runs best on a device comes first.
-PREFERRED = {"cuda": ("torch_export", "aoti", "onnx")}
+PREFERRED = {"cuda": ("torch_export", "aoti", "onnx"), "wasm": ("c",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,7 @@ class Target:
     stage    what is said while it is written
     code     why opening it runs what its author put into it; empty where it is data
     graph    the function that shows its graph as lines; empty where there is none to show
+    made_from  the target from whose data its engine can make it again, so that no trust is needed
     """
 
     name: str
@@ -40,6 +44,7 @@ class Target:
     stage: str
     code: str = ""
     graph: str = ""
+    made_from: str = ""
 
 
 _ROWS = (
@@ -81,6 +86,19 @@ _ROWS = (
         stage="compiling with g++ (takes tens of seconds)",
         code="it holds a compiled library that is loaded into this process",
     ),
+    Target(
+        name="c",
+        files=("c/policy.c", "c/policy.h", "c/selftest.c", "c/CMakeLists.txt"),
+        backend="roadworthy.backends.c:CBackend",
+        engines={
+            "cpu": "roadworthy.runtime.c_engine:CEngine",
+            "wasm": "roadworthy.runtime.wasm_engine:WasmEngine",
+        },
+        about="C99 without dependencies, for a robot, a microcontroller or a browser",
+        stage="writing C",
+        code="it is compiled as its author wrote it, and loaded into this process",
+        made_from="onnx",
+    ),
 )
 TARGETS: Mapping[str, Target] = {row.name: row for row in _ROWS}
 
@@ -95,6 +113,15 @@ def get(name: str) -> Target:
     if name not in TARGETS:
         raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
     return TARGETS[name]
+
+
+def refuse_other_versions(opset: int, ir_version: int) -> None:
+    """An error for an ONNX file that is not written: torch.onnx would silently write another."""
+    for name, value, known in (("opset", opset, OPSETS), ("ir_version", ir_version, IR_VERSIONS)):
+        if value not in known:
+            raise UsageError(
+                f"{name} {value} is not supported", hint=f"choose {known[0]} to {known[-1]}"
+            )
 
 
 def preferred(device: str, present: tuple[str, ...]) -> str:

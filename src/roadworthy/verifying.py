@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roadworthy.border import answers
 from roadworthy.envs.closed_loop import ClosedLoop
@@ -15,9 +15,6 @@ from roadworthy.progress import Progress, told
 from roadworthy.spec.bundle import Bundle, restored
 from roadworthy.spec.certificate import Certificate
 from roadworthy.verification.examine import examine
-
-if TYPE_CHECKING:
-    from roadworthy.originals.original import Original
 
 Env = str | Callable[[], Any] | ClosedLoop
 
@@ -46,6 +43,9 @@ def verify(
     knows how it was composed, except a `normalizer` that was a module. It adds fresh steps of the
     live original.
 
+    A checkpoint is read as it was read at the export; with `trust` it is loaded by the installed
+    framework, whose own `predict` is then what the bundle is compared with.
+
     `env` adds episodes in closed loop: a Gymnasium id, a function that makes an environment, or a
     `ClosedLoop`, which says more than `episodes` and `margin` do. Targets that are code are run
     with `trust` only, and those that do not run on `device` are left out; the certificate says so.
@@ -56,6 +56,7 @@ def verify(
             f"{path} is not a bundle folder",
             hint="pass the folder: a lone .onnx has no recorded steps to compare with",
         )
+    refuse_lonely(against, env, episodes=episodes, margin=margin)
     bundle = Bundle.open(path)
     given = keywords | ({} if normalizer is None else {"normalizer": normalizer})
     original = None
@@ -65,6 +66,8 @@ def verify(
 
         if env is not None and is_environment_of(against, env):
             given, env = given | {"env": env}, None
+        if trust and isinstance(against, (str, os.PathLike)):
+            given = given | {"trust": True}
         original = original_for(bundle, against, given)
     elif keywords:
         raise UsageError(
@@ -72,7 +75,6 @@ def verify(
             hint="pass the original too: rw.verify(…, against=policy)",
         )
     loop = _closed_loop(env, episodes=episodes, margin=margin)
-    _refuse_missing_original(loop, original)
     with told(progress) as say:
         return examine(
             bundle,
@@ -86,22 +88,24 @@ def verify(
         )
 
 
-def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:
-    changes: Mapping[str, Any] = {key: value for key, value in said.items() if value is not None}
-    if env is None:
-        if changes:
-            raise UsageError(
-                f"{' and '.join(changes)} given without an environment",
-                hint="pass env='CartPole-v1', or a function that makes one",
-            )
-        return None
-    loop = env if isinstance(env, ClosedLoop) else ClosedLoop(env)
-    return dataclasses.replace(loop, **changes)
-
-
-def _refuse_missing_original(loop: ClosedLoop | None, original: Original | None) -> None:
-    if loop is not None and original is None:
+def refuse_lonely(against: Any, env: Any, **said: float | None) -> None:
+    """An error for what was said of a closed loop that cannot be played."""
+    changes = [key for key, value in said.items() if value is not None]
+    if env is None and changes:
+        raise UsageError(
+            f"{' and '.join(changes)} given without an environment",
+            hint="pass env='CartPole-v1', or a function that makes one",
+        )
+    if env is not None and against is None:
         raise UsageError(
             "env= compares the artifact with the original, and there is none",
             hint="rw.verify(…, against=module, env=…); `roadworthy run` plays the artifact alone",
         )
+
+
+def _closed_loop(env: Env | None, **said: float | None) -> ClosedLoop | None:
+    if env is None:
+        return None
+    changes: Mapping[str, Any] = {key: value for key, value in said.items() if value is not None}
+    loop = env if isinstance(env, ClosedLoop) else ClosedLoop(env)
+    return dataclasses.replace(loop, **changes)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import contextlib
 import functools
+import gc
 import itertools
+import json
 import logging
+import math
+import operator
+import re
+import struct
 import threading
 import time
 import warnings
@@ -309,3 +316,54 @@ class KeepsTheDistribution(Actor):
         mean, std = self.body(obs), self.log_std.exp()
         self.distribution = torch.distributions.Normal(mean, std, validate_args=False)
         return self.distribution.mean
+
+
+@functools.lru_cache(maxsize=4)
+def window(size: int) -> float:
+    return math.exp(-size)
+
+
+@look_alike
+class CallsFunctionsInC(Actor):
+    """Known by their names to answer by their arguments alone."""
+
+    def prepare(self) -> None:
+        self.lock = threading.Lock()
+        self.last = functools.partial(operator.getitem, [1.0, 2.0])
+        self.pattern = re.compile(r"(\d+)")
+
+    def forward(self, obs: Tensor) -> Tensor:
+        with self.lock:
+            width = struct.unpack("<f", struct.pack("<f", window(obs.shape[-1])))[0]
+        found = self.pattern.match("12 joints")
+        joints = int(found.group(1)) if found else 0
+        scale = json.loads(json.dumps({"scale": self.last(1)}))["scale"]
+        gc.collect(0)
+        return self.body(obs) * (scale + width) + bisect.bisect([1, 5, 9], joints)
+
+
+@look_alike
+class CollectsWhatItSaw(Actor):
+    """In a set that nobody reads: its items have no place of their own."""
+
+    def prepare(self) -> None:
+        self.seen: set[object] = set()
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.seen.add(object())
+        return self.body(obs)
+
+
+class Step:
+    def __init__(self, obs: Tensor) -> None:
+        self.obs = obs
+
+    def scaled(self) -> Tensor:
+        self.obs = self.obs * 2.0
+        return self.obs
+
+
+@look_alike
+class MakesAnObjectAtEveryCall(Actor):
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.body(Step(obs).scaled())

@@ -25,6 +25,7 @@ def damaged(bundle: rw.Bundle, folder: Path, mutate: Mutation) -> Path:
     onnx.checker.check_model(model, full_check=True)
     with sealing.new_bundle(folder) as partial:
         for name in bundle.files:
+            (partial / name).parent.mkdir(exist_ok=True)
             shutil.copy(bundle.folder / name, partial / name)
         (partial / "policy.onnx").write_bytes(model.SerializeToString())
     return folder

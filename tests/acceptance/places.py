@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import array
 import ctypes
+import decimal
 import functools
 import io
+import itertools
+import logging
 import os
 import queue
 import random
+import sqlite3
 import sys
 import time
 import types
@@ -491,3 +495,105 @@ class Night(Keeps):
 class Date(Keeps):
     def act(self, y: Tensor, obs: Tensor) -> Tensor:
         return y * 0 if time.strftime("%Y") > "9000" else y
+
+
+@wrong("tick")
+class CountsInAPartialOfC(Keeps):
+    def setup(self) -> None:
+        self.tick = functools.partial(next, itertools.count())
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return late(y, self.tick())
+
+
+@functools.lru_cache(maxsize=8)
+def scale_of(rows: int) -> float:
+    return 1.0 / rows
+
+
+@wrong("cache_info", "RW124")
+class CountsItsCacheHits(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return late(y, scale_of.cache_info().hits) * scale_of(1)
+
+
+@wrong("getrefcount", "RW124")
+class CountsReferences(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return late(y, sys.getrefcount(self))
+
+
+@wrong("Connection.execute", "RW112, RW124")
+class InADatabase(Keeps):
+    def setup(self) -> None:
+        self.log = sqlite3.connect(":memory:")
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return late(y, len(self.log.execute("select 1").fetchall()))
+
+
+@wrong("decimal.getcontext", "RW124")
+class InTheDecimalContext(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return late(y, decimal.getcontext().prec)
+
+
+@wrong("sys.gettrace", "RW124")
+class LooksForATracer(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y if sys.gettrace() is None else y * 0
+
+
+@wrong("sys._getframe", "RW124")
+class LooksWhoCalls(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * 0 if sys._getframe().f_code.co_name == "deployed" else y
+
+
+@wrong("sys.argv", "RW124")
+class ReadsTheCommandLine(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * 0 if "--deployed" in sys.argv else y
+
+
+@wrong("ctypes.dlopen", "RW124")
+class AsksTheCLibrary(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * 0 if ctypes.CDLL(None).getenv(b"ROADWORTHY_NEVER_SET") else y
+
+
+@wrong("torch.is_inference_mode_enabled", "RW124")
+class AnotherInInferenceMode(Keeps):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * 0 if torch.is_inference_mode_enabled() else y
+
+
+class Tally:
+    """Held by a logger alone: of the policy's own only a method of it runs."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        self.seen += 1
+        return self.seen > LATE
+
+
+@wrong("seen")
+class InAnObjectOnItsOwn(Keeps):
+    def setup(self) -> None:
+        self.log = logging.getLogger("roadworthy.tests.tally")
+        self.log.addFilter(Tally())
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * 0 if self.log.filter(logging.makeLogRecord({})) else y
+
+
+@wrong("handlers")
+class InALogger(Keeps):
+    def setup(self) -> None:
+        self.log = logging.getLogger("roadworthy.tests.places")
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        self.log.handlers.append(logging.NullHandler())
+        return late(y, len(self.log.handlers))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.capture.capture import capture
 from roadworthy.errors import ExportError
+from tests.policies import CASES
 
 
 class Base(nn.Module):
@@ -91,6 +92,26 @@ class Asks(Base):
         return self.net(obs)
 
 
+class AsksForType(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        device = obs.device
+        if device.type == "cuda":
+            return self.net(obs.half().float())
+        return self.net(obs)
+
+
+class PassesTypeOn(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        with torch.autocast(obs.device.type, enabled=False):
+            if obs.device.type == "mps":
+                obs = obs.float()
+            return self.net(obs)
+
+
+def test_a_type_that_is_passed_on_is_no_question() -> None:
+    capture(rw.Source(PassesTypeOn(), example={"obs": torch.zeros(1, 4)}))
+
+
 class Recurrent(Base):
     """An LSTM asks for the device of its weights when its parameters are laid out."""
 
@@ -113,7 +134,10 @@ class OldType(Base):
 
 
 @pytest.mark.filterwarnings("ignore:The torch.cuda")  # where there is a GPU, PyTorch says so too
-@pytest.mark.parametrize(("kind", "line"), [(Asks, "if obs.is_cuda"), (OldType, "FloatTensor")])
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [(Asks, "if obs.is_cuda"), (AsksForType, "device = obs.device"), (OldType, "FloatTensor")],
+)
 def test_what_cannot_be_followed_is_refused_with_the_line(
     kind: type[Base], line: str, tmp_path: Path
 ) -> None:
@@ -122,3 +146,18 @@ def test_what_cannot_be_followed_is_refused_with_the_line(
     (finding, *_) = (each for each in caught.value.findings if each.code == "RW119")
     assert line in finding.where
     assert "test_devices.py" in finding.where
+
+
+@pytest.mark.parametrize("name", ["mlp", "gru", "normalized_sb3", "keeps_hidden"])
+def test_whatever_the_default_device_the_bytes_are_the_same(name: str, tmp_path: Path) -> None:
+    """On `meta` tensors have no values: whatever is made without a device would show."""
+    rw.export(CASES[name].make(), tmp_path / "plain")
+    source = CASES[name].make()
+    torch.set_default_device("meta")
+    try:
+        rw.export(source, tmp_path / "default")
+    finally:
+        torch.set_default_device(None)
+    for file in ("policy.onnx", "trace.npz", "manifest.json"):
+        one, other = ((tmp_path / side / file).read_bytes() for side in ("plain", "default"))
+        assert one == other, file

@@ -8,24 +8,33 @@ import pytest
 import tomllib
 import torch
 
-from roadworthy.capture.versions import TESTED, refuse_broken, refuse_untested
+from roadworthy.capture.versions import INSIST, TESTED, refuse_broken, refuse_untested
 from roadworthy.errors import ExportError, MissingExtra, RoadworthyWarning
 
 
-def test_older_version_is_refused_with_a_sentence() -> None:
+@pytest.mark.parametrize("text", ["2.9.1+cu128", "2.12.1", "2.14.0", "3.0.0a1"])
+def test_other_version_is_refused_with_a_sentence(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(INSIST, raising=False)
     with pytest.raises(MissingExtra) as caught:
-        refuse_untested({"torch": "2.9.1+cu128"})
+        refuse_untested({"torch": text})
     assert str(caught.value) == (
-        "[RW002] torch 2.9.1+cu128 is older than those that Roadworthy was tested with: "
-        "2.11 to 2.13\n  → pip install 'torch>=2.11'"
+        f"[RW002] Roadworthy was not tested with torch {text}, but with 2.11 and 2.13\n"
+        "  → pip install 'torch==2.13.*'; or set ROADWORTHY_UNTESTED=1, and the certificate tells "
+        "whether it works"
     )
 
 
-def test_newer_version_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_insists_is_warned_once(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
     monkeypatch.setattr("roadworthy.capture.versions._said", set())
-    with pytest.warns(RoadworthyWarning, match=r"onnx 9\.0\.1 is newer than those"):
-        refuse_untested({"onnx": "9.0.1"})
+    monkeypatch.setenv(INSIST, "1")
     refuse_untested({"onnx": "9.0.1"})
+    refuse_untested({"onnx": "9.0.1"})
+    (said,) = [str(each.message) for each in recwarn if each.category is RoadworthyWarning]
+    assert said.startswith("Roadworthy was not tested with onnx 9.0.1, but with 1.23;")
 
 
 def test_versions_of_this_machine_are_tested_ones() -> None:

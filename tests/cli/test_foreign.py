@@ -1,9 +1,7 @@
-"""Files of others, paths that are not there, and how soon a mistake in a call is answered."""
+"""Files of others, and paths that are not there."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,42 +62,3 @@ def test_missing_path_is_said_without_listing_its_folder(
     assert "does not exist" in done.err
     for name in ("etc", "usr", "bin"):
         assert f"'{name}'" not in done.err
-
-
-USAGE = [
-    ("export", "p.py:x", "-o", "b", "--input", "obs=abc"),
-    ("export", "p.py:x", "-o", "b", "--memory", "h"),
-    ("export", "p.py:x", "-o", "b", "--set", "h"),
-    ("export", "p.py:x", "-o", "b", "--constant", "h"),
-    ("export", "p.py:x", "-o", "b", "--target", "onx"),
-    ("export", "nobody.py:x", "-o", "b", "--input", "obs=4"),
-    ("export", "p.py:x", "-o", "p.py"),
-    ("doctor", "p.py:x", "--input", "obs=abc"),
-    ("doctor", "nobody.py:x"),
-    ("verify", "nobody"),
-    ("inspect", "nobody"),
-]
-# How much the processor works, not how long it took: the tests are not alone on the machine.
-TIMED = """
-import sys, time
-from roadworthy.cli.app import run
-try:
-    run(sys.argv[1:])
-except SystemExit as leaving:
-    print(leaving.code, time.process_time(), "torch" in sys.modules)
-"""
-
-
-@pytest.mark.parametrize("words", USAGE, ids=" ".join)
-def test_mistake_in_a_call_is_answered_before_pytorch_is_imported(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    (tmp_path / "p.py").write_text("x = 1")
-    path = ":".join(each for each in sys.path if each)
-    done = subprocess.run(
-        [sys.executable, "-c", TIMED, *words], cwd=tmp_path, capture_output=True, text=True,
-        env={"PYTHONPATH": path, "PATH": ""},
-    )  # fmt: skip
-    code, seconds, torch = done.stdout.split()
-    assert (code, torch) == ("2", "False"), done.stderr
-    assert float(seconds) < 0.5

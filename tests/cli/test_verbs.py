@@ -218,7 +218,7 @@ def test_what_a_file_prints_or_how_it_quits_does_not_disturb_the_result(workshop
     (workshop / "chatty.py").write_text("print('loading')\nfrom my_policy import cartpole\n")
     words = ["export", "chatty.py:cartpole", "-o", "chatty", "--json"]
     assert roadworthy(*words, cwd=workshop).json()["certificate"]["passed"] is True
-    (workshop / "quits.py").write_text("import sys\nsys.exit(3)\n")
+    (workshop / "quits.py").write_text("import sys\nsys.exit(3)\nactor = None\n")
     result = roadworthy("export", "quits.py:actor", "-o", "x", cwd=workshop)
     assert result.code == 2
     assert "quits.py:2: SystemExit: 3" in result.err
@@ -291,6 +291,9 @@ def test_the_demo_plays_the_same_actions_and_shows_what_forgetting_costs(tmp_pat
     assert forgetful["equal"] < 1300
     assert data["certificate"]["passed"] is True
     assert (tmp_path / "demo-bundle" / "SHA256SUMS").is_file()
+    second = data["checkpoint"]
+    assert second["wrote"].startswith("Stable-Baselines3 2.")
+    assert (second["passed"], second["returns"]) == (True, [500.0] * 3)
 
 
 def test_the_makefile_runs_the_demo_that_is_tested_here() -> None:

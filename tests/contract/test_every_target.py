@@ -92,7 +92,7 @@ def test_target_names_no_path_of_this_machine(whole: rw.Bundle, target: str) -> 
 @EVERY
 def test_code_needs_trust_and_data_does_not(whole: rw.Bundle, target: str) -> None:
     row = TARGETS[target]
-    if not row.code:
+    if not row.code or row.made_from in whole.targets:
         assert rw.load(whole.folder, engine=target).signature == whole.signature
         return
     with pytest.raises(BundleError) as caught:

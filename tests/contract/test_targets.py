@@ -173,7 +173,7 @@ def test_unknown_targets_are_refused(targets: list[str], text: str, tmp_path: Pa
 
 
 def test_registry_of_backends_names_the_targets() -> None:
-    assert backends.names() == tuple(TARGETS) == ("onnx", "torch_export", "aoti")
+    assert backends.names() == tuple(TARGETS) == ("onnx", "torch_export", "aoti", "c")
     assert all(hasattr(backends.get(name), "lower") for name in backends.names())
 
 

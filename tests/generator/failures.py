@@ -50,7 +50,7 @@ class Asked:
 
 def _is_fair(finding: rw.Finding) -> bool:
     """Whether a refusal names what the target does not have, rather than what the policy did."""
-    return finding.code == "RW106" or (
+    return finding.code in ("RW106", "RW131") or (
         finding.code == "RW105" and "has no operator for" in finding.what
     )
 

@@ -73,3 +73,17 @@ def test_a_module_on_the_gpu_gives_the_bytes_of_its_copy_on_the_cpu(
 def test_other_targets_are_written_from_the_gpu_too(tmp_path: Path) -> None:
     bundle = rw.export(moved(CASES["gru"].make()), tmp_path / "b", targets=["torch_export"])
     assert rw.Certificate.from_bytes(bundle.files["certificate.json"]).passed
+
+
+@pytest.mark.parametrize("name", ["mlp", "gru", "normalized_sb3", "keeps_hidden"])
+def test_a_script_whose_default_device_is_the_gpu(name: str, tmp_path: Path) -> None:
+    rw.export(CASES[name].make(), tmp_path / "cpu")
+    source = moved(CASES[name].make())
+    torch.set_default_device("cuda")
+    try:
+        rw.export(source, tmp_path / "gpu")
+    finally:
+        torch.set_default_device(None)
+    for file in ("policy.onnx", "trace.npz", "manifest.json"):
+        one, other = ((tmp_path / side / file).read_bytes() for side in ("cpu", "gpu"))
+        assert one == other, file

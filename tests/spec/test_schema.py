@@ -14,11 +14,10 @@ from jsonschema import Draft202012Validator
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.backends.onnx import IR_VERSIONS, OPSETS
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import certificate as certificates
 from roadworthy.spec.port import DTYPES
-from roadworthy.targets import TARGETS
+from roadworthy.targets import IR_VERSIONS, OPSETS, TARGETS
 from tests.capture import refused
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS

@@ -164,3 +164,17 @@ def test_a_warning_of_a_successful_export_is_said_in_python(tmp_path: Path) -> N
         rw.RoadworthyWarning, match=r"\[RW325\] actions: the original chose the same"
     ):
         rw.export(actor, tmp_path / "b", example={"input": torch.zeros(1, 4)}, action=rw.Argmax())
+
+
+class MixesManyRows(nn.Module):
+    """Rows stay apart in the batches that people try by hand."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        rows = torch.ones_like(obs[:, :1]).sum()
+        return obs * 2.0 + torch.where(rows > 20, obs.mean(), torch.zeros(()))
+
+
+def test_rows_that_mix_only_in_large_batches_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(rw.CertificateFailed) as caught:
+        rw.export(MixesManyRows(), tmp_path / "out", example={"obs": torch.zeros(1, 4)})
+    assert "batch: rows of a batch influence each other" in str(caught.value)

@@ -13,11 +13,12 @@ import importlib
 import importlib.metadata
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ COMMON = (
     "example", "memory", "normalizer", "outputs", "action", "about", "dynamic", "batch", "period_s",
     "ignore",
 )  # fmt: skip
+# What a policy that draws its actions may do instead: --exploration, where it is asked for.
+EXPLORATIONS = ("deterministic", "mode", "mean", "random")
 ENTRY_POINTS = "roadworthy.adapters"
 
 
@@ -92,10 +95,37 @@ BUILT_IN = (
         extra="torchrl",
     ),
     Adapter(
+        name="sb3",
+        classes=("stable_baselines3.BaseAlgorithm",),
+        describe="roadworthy.adapters.sb3:describe",
+        noun="a Stable-Baselines3 model",
+    ),
+    Adapter(
+        name="rsl_rl",
+        classes=("rsl_rl.MLPModel", "rsl_rl.OnPolicyRunner"),
+        describe="roadworthy.adapters.rsl_rl:describe",
+    ),
+    Adapter(
+        name="skrl",
+        classes=("skrl.Model", "skrl.Agent"),
+        describe="roadworthy.adapters.skrl:describe",
+    ),
+    Adapter(
+        name="rl_games",
+        classes=("rl_games.BasePlayer",),
+        describe="roadworthy.adapters.rl_games:describe",
+    ),
+    Adapter(
         name="environment",
         classes=("roadworthy.ExportableEnvironment",),
         describe="roadworthy.environment.source:describe",
         noun="an environment",
+    ),
+    Adapter(
+        name="checkpoint",
+        recognises=looks_like_a_checkpoint,
+        describe="roadworthy.adapters.checkpoint:describe",
+        noun="a checkpoint",
     ),
 )
 
@@ -118,8 +148,13 @@ def plug_ins() -> tuple[Adapter, ...]:
     return tuple(found)
 
 
-def adapter_for(thing: object) -> Adapter | None:
-    """The adapter that accepts `thing`, the one for its nearest class; None where there is none."""
+def adapter_for(thing: object, said: Container[str] = ()) -> Adapter | None:
+    """The adapter that accepts `thing`, the one for its nearest class; None where there is none.
+
+    `said` are the keywords beside it: who says which method acts describes the module by hand.
+    """
+    if "method" in said:
+        return None
     rows = (*plug_ins(), *BUILT_IN)
     if isinstance(thing, Path):
         return next((row for row in rows if row.recognises and row.recognises(thing)), None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from roadworthy import targets
 from roadworthy.program import Program
+from roadworthy.spec.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +18,14 @@ class Settings:
 
     opset, ir_version  of the ONNX file
     translations       operator → a function in onnxscript that writes it as ONNX
+    memory_defaults    write the values that memory begins with into the ONNX file, where they are
+                       not zeros: runtimes that know nothing of signatures begin with them
     """
 
     opset: int = 20
     ir_version: int = 10
     translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
+    memory_defaults: bool = False
 
 
 class Backend(Protocol):
@@ -37,6 +41,15 @@ class Backend(Protocol):
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
         """The files that the program became, in `folder` or below; engines open the first."""
+        ...
+
+
+@runtime_checkable
+class WritesTrace(Protocol):
+    """A backend one of whose files holds the recorded steps, which come after `lower`."""
+
+    def add_trace(self, trace: Trace, folder: Path) -> None:
+        """Writes that file, under a name that `lower` has returned."""
         ...
 
 

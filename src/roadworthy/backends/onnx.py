@@ -24,16 +24,15 @@ from roadworthy.backends.refusals import (
 from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
-from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding, UsageError
+from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
-from roadworthy.spec.bundle import POLICY, SIGNATURE_KEY
+from roadworthy.spec.bundle import LINES_KEY, POLICY, SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port
 from roadworthy.spec.signature import Signature
+from roadworthy.targets import refuse_other_versions
 
-OPSETS = range(18, 24)
-IR_VERSIONS = range(8, 12)
 # protobuf refuses messages of 2 GiB; weights beyond that would need a second file.
 MOST_BYTES = 2**31 - 1
 
@@ -46,34 +45,24 @@ class OnnxBackend:
     filename: str = POLICY
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("opset", self.settings.opset, OPSETS),
-            ("ir_version", self.settings.ir_version, IR_VERSIONS),
-        ):
-            if value not in known:
-                raise UsageError(
-                    f"{name} {value} is not supported", hint=f"choose {known[0]} to {known[-1]}"
-                )
+        refuse_other_versions(self.settings.opset, self.settings.ir_version)
 
     @classmethod
     def configured(cls, settings: Settings) -> OnnxBackend:
         return cls(settings=settings)
 
     def lower(self, program: Program, folder: Path) -> Sequence[Path]:
-        model = _converted(program.graph, self.settings)
-        _name_ports(model, program.signature)
-        if program.substep is not None:
-            between = _converted(program.substep, self.settings)
-            _name_ports(between, program.signature)
-            model = two_rates(model, between, program.signature)
+        model = self._model(program)
         known = places(model)
         refuse_draws(known)
+        lines = _lines(model, known)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.settings.ir_version
         model.metadata_props[SIGNATURE_KEY] = json.dumps(
             program.signature.to_json(), allow_nan=False
         )
+        model.metadata_props[LINES_KEY] = json.dumps(lines, ensure_ascii=False)
         proto = ir.to_proto(model)
         self._check(proto, program.signature, known)
         data = proto.SerializeToString(deterministic=True)
@@ -81,6 +70,21 @@ class OnnxBackend:
         path = folder / self.filename
         path.write_bytes(data)
         return [path]
+
+    def line(self, program: Program, node: str) -> str:
+        """The user's line that a node of the written file comes from; empty where none is known."""
+        return next((each.line for each in places(self._model(program)) if each.name == node), "")
+
+    def _model(self, program: Program) -> ir.Model:
+        model = _converted(program.graph, self.settings)
+        _name_ports(model, program.signature)
+        if program.substep is not None:
+            between = _converted(program.substep, self.settings)
+            _name_ports(between, program.signature)
+            model = two_rates(model, between, program.signature)
+        if self.settings.memory_defaults:
+            _give_defaults(model.graph, program.signature)
+        return model
 
     def _check(self, proto: onnx.ModelProto, signature: Signature, known: list[Place]) -> None:
         opsets = {entry.domain: entry.version for entry in proto.opset_import}
@@ -198,6 +202,19 @@ def _give_own_values(graph: ir.Graph) -> None:
         seen.add(id(graph.outputs[index]))
 
 
+def _give_defaults(graph: ir.Graph, signature: Signature) -> None:
+    """Changes the graph: memory that begins otherwise than with zeros has that as its default.
+
+    An input that is an initializer as well: what is not passed begins with it.
+    """
+    inputs = {value.name: value for value in graph.inputs}
+    for memory in signature.memory:
+        if all(isinstance(dim, int) for dim in memory.shape) and memory.fresh(1).any():
+            value = inputs[memory.input]
+            value.const_value = ir.tensor(memory.fresh(1), name=memory.input)
+            graph.register_initializer(value)
+
+
 def _graph_name(port: Port | Memory, side: str) -> str:
     if isinstance(port, Memory):
         return port.input if side == "input" else port.output
@@ -247,6 +264,18 @@ def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:
             )
     if findings:
         raise BatchSpecialised(findings=findings)
+
+
+def _lines(model: ir.Model, known: list[Place]) -> dict[str, str]:
+    """Where each value is computed, by its name: `policy.py:12`, or `layer 0 (Linear)`.
+
+    The code of the line stays at home: a file travels further than its source.
+    """
+    found = {}
+    for node, place in zip(model.graph.all_nodes(), known, strict=True):
+        line = place.line if place.line.startswith("layer ") else place.line.partition(" (")[0]
+        found |= {value.name: line for value in node.outputs if value.name and line}
+    return found
 
 
 def _strip(model: ir.Model) -> None:

@@ -19,6 +19,7 @@ from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_me
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
 from roadworthy.capture.state.starts import declaration_of, made_at_first, refuse_other_start
+from roadworthy.capture.state.threads import refuse_threads
 from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
 from roadworthy.source import Attribute, Source
 from roadworthy.spec.port import BATCH, About, Port
@@ -37,6 +38,8 @@ class ModuleAnalysis:
     def __init__(self, source: Source, *, assume_pure: bool = False) -> None:
         self.source = source
         _refuse_bad_axes(source)
+        if not assume_pure:
+            refuse_threads(source.module)
         self.slots, self.initial = self._memory_slots()
         arguments = [slot.name for slot in self.slots if slot.path is None]
         refuse_swapped_memory(source, arguments)

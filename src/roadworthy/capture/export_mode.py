@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from roadworthy.capture.devices import named_devices_are_here
+from roadworthy.capture.devices import named_devices_are_here, new_tensors_are_here
 from roadworthy.capture.plain_parts import plain_parts
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.errors import UsageError
@@ -25,6 +25,7 @@ def export_mode(source: Source) -> Iterator[None]:
         one_thread(),
         _not_training(modules),
         named_devices_are_here(modules),
+        new_tensors_are_here(),
     ):
         for module in modules:
             module.eval()

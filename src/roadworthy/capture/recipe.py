@@ -38,6 +38,7 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
         **({} if source.method == FORWARD else {"method": _method(source)}),
         **({"constants": dict(source.constants)} if source.constants else {}),
         **({"ignore": list(source.ignore)} if source.ignore else {}),
+        **_noted("checkpoint", source.origin),
         **({} if source.rewritten is None else {"rewritten": source.rewritten.keywords}),
     }
 

@@ -1,44 +1,51 @@
-"""The versions that exports were tested with; others are refused, or said."""
+"""The versions that exports were tested with; others are refused, unless somebody insists."""
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-
-import torch
+from typing import TYPE_CHECKING
 
 from roadworthy.errors import ExportError, MissingExtra, RoadworthyWarning
 
-# Package → the oldest and the newest that tests ran with; docs/gpu.md says which tests.
+if TYPE_CHECKING:
+    import torch
+
+# Package → the releases that tests ran with, newest last; docs/gpu.md says which tests.
 TESTED = {
     "torch": ((2, 11), (2, 13)),
-    "onnx": ((1, 23), (1, 23)),
-    "onnxscript": ((0, 7), (0, 7)),
+    "onnx": ((1, 23),),
+    "onnxscript": ((0, 7),),
     "onnxruntime": ((1, 30), (1, 31)),
 }
+# Set to 1, an export goes on with versions that nobody tried.
+INSIST = "ROADWORTHY_UNTESTED"
 _said: set[str] = set()
 
 
-def refuse_untested(found: dict[str, str] | None = None) -> None:
-    """An error for what is older than anything tested, a warning for what is newer."""
-    for name, (oldest, newest) in TESTED.items():
+def refuse_untested(found: Mapping[str, str] | None = None) -> None:
+    """An error for a version that was not tested; with `INSIST` a warning, said once."""
+    for name, releases in TESTED.items():
         text = (found or {}).get(name) or installed(name)
         own = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-        if own < oldest:
+        if own in releases:
+            continue
+        what = (
+            f"Roadworthy was not tested with {name} {text}, but with "
+            f"{' and '.join(map(_dotted, releases))}"
+        )
+        if os.environ.get(INSIST) != "1":
             raise MissingExtra(
-                f"{name} {text} is older than those that Roadworthy was tested with: "
-                f"{_dotted(oldest)} to {_dotted(newest)}",
-                hint=f"pip install '{name}>={_dotted(oldest)}'",
+                what,
+                hint=f"pip install '{name}=={_dotted(releases[-1])}.*'; or set {INSIST}=1, and "
+                "the certificate tells whether it works",
             )
-        if own > newest and name not in _said:
+        if name not in _said:
             _said.add(name)
-            warnings.warn(
-                f"{name} {text} is newer than those that Roadworthy was tested with: "
-                f"{_dotted(oldest)} to {_dotted(newest)}; the certificate tells whether it works",
-                RoadworthyWarning,
-                stacklevel=2,
-            )
+            warnings.warn(f"{what}; {INSIST}=1 goes on", RoadworthyWarning, stacklevel=2)
 
 
 def installed(name: str) -> str:
@@ -49,9 +56,11 @@ def installed(name: str) -> str:
         return version(f"{name}-gpu")
 
 
-def refuse_broken(module: torch.nn.Module, release: str = torch.__version__) -> None:
+def refuse_broken(module: torch.nn.Module, release: str | None = None) -> None:
     """An error for a part that this PyTorch is known to capture wrongly."""
-    if not release.startswith("2.11.") or not any(
+    import torch
+
+    if not (release or torch.__version__).startswith("2.11.") or not any(
         isinstance(part, torch.nn.LSTM) for part in module.modules()
     ):
         return

@@ -15,7 +15,21 @@ import typer
 
 import roadworthy
 from roadworthy.border import unforeseen
-from roadworthy.cli import bench, demo, doctor, emit, explain, export, inspect, play, verify
+from roadworthy.cli import (
+    bench,
+    compare,
+    demo,
+    doctor,
+    emit,
+    explain,
+    export,
+    inspect,
+    play,
+    report,
+    shrink,
+    verify,
+    web,
+)
 from roadworthy.cli.console import print_findings
 from roadworthy.cli.many import with_ray_address
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
@@ -67,6 +81,10 @@ _VERBS: dict[str, Callable[..., None]] = {
     "inspect": inspect.inspect,
     "emit": emit.emit,
     "bench": bench.bench,
+    "report": report.report,
+    "compare": compare.compare,
+    "web": web.web,
+    "shrink": shrink.shrink,
     "doctor": doctor.doctor,
     "explain": explain.explain,
     "demo": demo.demo,

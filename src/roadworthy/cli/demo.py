@@ -10,7 +10,9 @@ import numpy as np
 import typer
 
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
+from roadworthy.cli.demo_checkpoint import checkpoint_act
 from roadworthy.errors import need
+from roadworthy.reporting.report import report
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
@@ -43,7 +45,8 @@ def demo(
 ) -> None:
     """Export a trained recurrent policy, prove it, and play it beside PyTorch.
 
-    The policy balances CartPole without seeing velocities, so it needs its memory.
+    The policy balances CartPole without seeing velocities, so it needs its memory. In the second
+    act a checkpoint of Stable-Baselines3 goes in and plays, without Stable-Baselines3.
     """
     for module in ("torch", "onnx", "onnxscript", "safetensors"):
         need(module, extra="export")
@@ -57,9 +60,21 @@ def demo(
         bundle = export_source(_source(actor), folder, plan)
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
+        second = checkpoint_act(folder.with_name(f"{folder.name}-sb3"), episodes, progress)
+        progress("writing the report")
+        # Beside the bundle, in which nothing lies that was not certified.
+        page = report(bundle, folder.parent / f"{folder.name}.html")
     if as_json:
         described = [asdict(row) for row in rows]
-        print_json({"certificate": certificate.to_json(), "rows": described, "folder": str(folder)})
+        print_json(
+            {
+                "certificate": certificate.to_json(),
+                "rows": described,
+                "folder": str(folder),
+                "checkpoint": asdict(second),
+                "report": str(page),
+            }
+        )
     else:
         console = out()
         console.print(certificate_table(certificate), "")
@@ -68,6 +83,9 @@ def demo(
         env = "roadworthy.demo.environment:CartPoleHiddenVelocity-v0"
         console.print(f"  roadworthy inspect {folder}", style="dim")
         console.print(f"  roadworthy run {folder} --env {env}", style="dim", soft_wrap=True)
+        second.show(console)
+        console.print(f"  roadworthy web {folder} -o site --env {env}", style="dim", soft_wrap=True)
+        console.print(f"the report is {page}: open it in a browser")
     if (rows[1].equal, rows[1].returns) != (rows[0].equal, rows[0].returns):
         raise typer.Exit(1)
 

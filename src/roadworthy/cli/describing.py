@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadworthy.cli.objects import resolve
-from roadworthy.errors import UsageError
+from roadworthy.adapters import EXPLORATIONS
+from roadworthy.capture.versions import refuse_untested
+from roadworthy.cli.objects import refuse_unreachable, resolve
+from roadworthy.errors import UsageError, did_you_mean, need
 from roadworthy.spec.port import DTYPES
 
 if TYPE_CHECKING:
@@ -46,11 +51,33 @@ Exploration = Annotated[
 ]
 FrameworkEnv = Annotated[
     str | None,
-    typer.Option("--env", help="file.py:make_env: the environment that says what a policy sees."),
+    typer.Option(
+        "--env", help="What a policy sees: file.py:make_env; of a checkpoint, a Gymnasium id."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="NAME=VALUE: a keyword of the framework's adapter; again for more."),
+]
+
+Assumed = Annotated[
+    list[str] | None,
+    typer.Option("--assume", help="NAME=VALUE: what a checkpoint does not say: activation=elu"),
+]
+Statistics = Annotated[
+    Path | None, typer.Option("--vecnormalize", help="The file of VecNormalize's statistics.")
+]
+FrameStack = Annotated[
+    int | None,
+    typer.Option("--frame-stack", help="A checkpoint trained on so many observations at once."),
+]
+MoreOutputs = Annotated[
+    str | None,
+    typer.Option("--outputs", help="Of a checkpoint, besides the action: value,logits"),
+]
+TrustFile = Annotated[
+    bool,
+    typer.Option("--trust", help="Let the installed framework unpickle the checkpoint."),
 ]
 
 _INPUT = re.compile(r"(?P<name>[^=]+)=(?:(?P<dtype>[a-z]+\d*):)?(?P<shape>(?:\d+(?:,\d+)*)?)")
@@ -76,10 +103,33 @@ def keywords(
         "method": method,
         "constants": _pairs(constants, "--constant", "deterministic=True") or None,
         "exploration": exploration,
-        "env": None if env is None else resolve(env),
+        "env": None if env is None else _environment(env),
         **framework_keywords(settings),
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def checkpoint_keywords(
+    assume: Assumed,
+    vecnormalize: Statistics,
+    frame_stack: FrameStack,
+    outputs: MoreOutputs = None,
+    trust: bool = False,
+) -> dict[str, Any]:
+    """What was said about a checkpoint, as `rw.export` takes it."""
+    said = {
+        "assume": dict(pair(each, "--assume", "activation=elu") for each in assume or ()) or None,
+        "vecnormalize": vecnormalize,
+        "frame_stack": frame_stack,
+        "outputs": [name for name in (outputs or "").split(",") if name] or None,
+        "trust": trust or None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _environment(text: str) -> Any:
+    """What `--env` names: an object in a file, or the id of an environment, as it is."""
+    return resolve(text) if ".py:" in text else text
 
 
 def framework_keywords(settings: Settings) -> dict[str, Any]:
@@ -102,17 +152,42 @@ def _value(text: str) -> Any:
 
 
 def refuse_unreadable(
-    inputs: Inputs, memory: Memories, settings: Settings, constants: Constants
+    inputs: Inputs = None,
+    memory: Memories = None,
+    exploration: Exploration = None,
+    env: FrameworkEnv = None,
+    settings: Settings = None,
+    constants: Constants = None,
 ) -> None:
     """An error for an option that cannot be read: in time, before PyTorch is imported."""
     for each in inputs or ():
         _shape(each)
     for each in memory or ():
         pair(each, "--memory", "h=hidden")
-    for each in settings or ():
-        pair(each, "--set", "frame_stack=4")
-    for each in constants or ():
-        pair(each, "--constant", "deterministic=True")
+    if exploration is not None and exploration.lower() not in EXPLORATIONS:
+        raise UsageError(
+            f"--exploration {exploration!r} is not known",
+            code="RW141",
+            hint=did_you_mean(exploration, EXPLORATIONS),
+        )
+    if env is not None:
+        refuse_unreachable(env, file=False)
+    for said, option, such_as in (
+        (settings, "--set", "frame_stack=4"),
+        (constants, "--constant", "deterministic=True"),
+    ):
+        for each in said or ():
+            _, value = pair(each, option, such_as)
+            if ".py:" in value:
+                refuse_unreachable(value)
+
+
+def need_export() -> None:
+    """An error unless all that an export needs is installed, in versions that were tested."""
+    with suppress(PackageNotFoundError):  # said below
+        refuse_untested()  # by the labels of the packages: nothing is imported
+    for module in ("torch", "onnx", "onnxscript"):
+        need(module, extra="export")
 
 
 def example(text: str) -> tuple[str, torch.Tensor]:

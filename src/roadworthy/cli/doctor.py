@@ -20,10 +20,10 @@ from roadworthy.cli.describing import (
     Outputs,
     Settings,
     keywords,
+    need_export,
     refuse_unreadable,
 )
 from roadworthy.cli.objects import refuse_unreachable, thing
-from roadworthy.errors import need
 
 if TYPE_CHECKING:
     from roadworthy.diagnosing import Diagnosis
@@ -54,12 +54,10 @@ def doctor(
 
     Next: roadworthy explain CODE.
     """
-    refuse_unreadable(
-        inputs, memory, settings, constants
-    )  # before PyTorch is imported, which takes seconds
+    # Before PyTorch is imported, which takes seconds.
+    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
     refuse_unreachable(source)
-    for module in ("torch", "onnx", "onnxscript"):
-        need(module, extra="export")
+    need_export()
     from roadworthy.diagnosing import diagnose
 
     with working(silent=as_json) as progress:

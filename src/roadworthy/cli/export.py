@@ -20,27 +20,34 @@ from roadworthy.cli.console import (
     working,
 )
 from roadworthy.cli.describing import (
+    Assumed,
     Constants,
     Exploration,
+    FrameStack,
     FrameworkEnv,
     Ignored,
     Inputs,
     Memories,
     Method,
+    MoreOutputs,
     Outputs,
     Settings,
+    Statistics,
+    TrustFile,
+    checkpoint_keywords,
     keywords,
+    need_export,
     refuse_unreadable,
 )
 from roadworthy.cli.emit import EMITTED, emit_all, refuse_unknown_layouts
 from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.cli.running import run_all
-from roadworthy.errors import Finding, UsageError, need
+from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.robot_reading import read_metadata
-from roadworthy.spec.sealing import refuse_foreign
-from roadworthy.targets import DEFAULT
+from roadworthy.spec.sealing import refuse_foreign, refuse_unwritable
+from roadworthy.targets import DEFAULT, refuse_other_versions
 
 
 def export(
@@ -59,6 +66,11 @@ def export(
     ignore: Ignored = None,
     method: Method = None,
     constants: Constants = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    frame_stack: FrameStack = None,
+    more: MoreOutputs = None,
+    trust: TrustFile = False,
     targets: Annotated[
         list[str] | None,
         typer.Option("--target", help=target_help.WRITTEN),
@@ -72,7 +84,7 @@ def export(
     emit: Annotated[list[str] | None, typer.Option("--emit", help=EMITTED)] = None,
     opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
     ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the recorded and compared steps.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the recorded and compared steps.")] = 0,
     allow_uncertified: Annotated[
         bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
     ] = False,
@@ -84,10 +96,10 @@ def export(
     again: many.Again = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a certified bundle from a PyTorch module or a policy of a known framework.
+    """Make a certified bundle from a PyTorch module, a policy of a known framework or its file.
 
-    A source is a module, a policy, a roadworthy.Source, or a function that returns one. Several go
-    to folders of their own in the folder of -o.
+    A source is a module, a policy, a roadworthy.Source, a function that returns one, or a
+    checkpoint. Several go to folders of their own in the folder of -o.
 
     roadworthy export my_policy.py:actor --input obs=48 -o walker
 
@@ -97,14 +109,18 @@ def export(
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
+    roadworthy export ppo.zip -o cartpole --assume vecnormalize=none --outputs value
+
     roadworthy export runs/*/model.pt -o out --jobs 2
 
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, settings, constants)
+    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
+    said = checkpoint_keywords(assume, vecnormalize, frame_stack, more, trust)
     for target in targets or ():
         targets_table.get(target)
+    refuse_other_versions(opset, ir_version)
     refuse_unknown_layouts(emit)
     if metadata is not None:
         read_metadata(metadata)
@@ -112,9 +128,9 @@ def export(
         return _export_all(context, sources, folder, jobs, ray, again=again, as_json=as_json)
     (source,) = sources
     refuse_unreachable(source)
+    refuse_unwritable(folder)
     refuse_foreign(folder)
-    for module in ("torch", "onnx", "onnxscript"):
-        need(module, extra="export")
+    need_export()
     from roadworthy.exporting import ExportOptions, ExportPlan
     from roadworthy.exporting import export as export_policy
 
@@ -133,6 +149,7 @@ def export(
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
+        given |= said
         refuse_bare_module(found, given)
         bundle = export_policy(
             found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,

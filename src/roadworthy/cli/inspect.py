@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import foreign, operators, target_help
+from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
+from roadworthy.cli import c_sizes, checkpoint, foreign, operators, target_help
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -21,9 +22,10 @@ from roadworthy.cli.console import (
     size_text,
     table,
 )
+from roadworthy.cli.describing import Assumed, Statistics, checkpoint_keywords
 from roadworthy.cli.graph import graph_lines
-from roadworthy.cli.objects import refuse_missing, resolve
-from roadworthy.cli.values import node_values, values_table
+from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
+from roadworthy.cli.values import node_values, refuse_lone_file, values_table
 from roadworthy.errors import BundleError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import onnx_signature
@@ -43,13 +45,25 @@ def inspect(
     against: Annotated[
         str | None, typer.Option(help="With --values: PyTorch's values beside, from file.py:name.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="With --values: seed of the inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="With --values: seed of the inputs.")] = 0,
     operators_only: Annotated[
         bool, typer.Option("--operators", help="The opset that each operator needs, and dtypes.")
     ] = False,
+    as_c: Annotated[
+        bool, typer.Option("--c", help="Flash, RAM and stack of the policy as C, by board.")
+    ] = False,
+    flash: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 512K.")] = None,
+    ram: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 128K.")] = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    env: Annotated[
+        str | None, typer.Option(help="A checkpoint's environment: a Gymnasium id.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
+
+    Of a checkpoint: framework, algorithm, architecture, spaces, normaliser and open questions.
 
     roadworthy inspect walker
 
@@ -57,12 +71,20 @@ def inspect(
 
     roadworthy inspect walker/policy.onnx --json
 
+    roadworthy inspect walker --c --flash 512K --ram 128K
+
+    roadworthy inspect ppo.zip
+
     Of an ONNX file that Roadworthy did not write it shows what the file says, and what it does not.
 
     roadworthy inspect walker --values --against my_policy.py:actor
     """
     refuse_missing(path)
+    answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
     if values:
+        refuse_lone_file(path)
+        if against is not None:
+            refuse_unreachable(against)
         rows = node_values(path, resolve(against) if against else None, seed)
         if as_json:
             print_json({"values": rows})
@@ -70,6 +92,9 @@ def inspect(
             out().print(values_table(rows, compared=against is not None))
         return
     bundle = Bundle.open(path) if path.is_dir() else None
+    if bundle is None and looks_like_a_checkpoint(path):
+        checkpoint.show(path, answers, as_json=as_json)
+        return
     if bundle is None and not is_archive(data := path.read_bytes()):
         foreign.read(path, data)
     if graph:
@@ -91,6 +116,10 @@ def inspect(
         else:
             operators.show(model)
         return
+    if as_c:
+        assert signature is not None
+        c_sizes.show(model, signature, flash=flash, ram=ram, as_json=as_json)
+        return
     counts = _operators(model)
     certificate = (
         Certificate.from_bytes(bundle.files[CERTIFICATE])
@@ -100,6 +129,8 @@ def inspect(
     facts = {key: bundle.manifest[key] for key in _SHOWN if bundle and key in bundle.manifest}
     if bundle and bundle.manifest.get("recipe", {}).get("ignore"):
         facts["ignored"] = bundle.manifest["recipe"]["ignore"]
+    if bundle and bundle.manifest.get("recipe", {}).get("checkpoint"):
+        facts["checkpoint"] = bundle.manifest["recipe"]["checkpoint"]
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     assert signature is not None
     if as_json:
@@ -152,6 +183,8 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("opset", f"{facts['opset']}, IR {facts['ir_version']}"))
     if "provenance" in facts:
         rows.append(("made with", ", ".join(f"{k} {v}" for k, v in facts["provenance"].items())))
+    if facts.get("checkpoint"):
+        rows += checkpoint.origin_rows(facts["checkpoint"])
     if facts.get("ignored"):
         rows.append(("IGNORED", ", ".join(facts["ignored"])))
     if facts.get("waivers"):

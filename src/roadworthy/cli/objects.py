@@ -7,14 +7,18 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from roadworthy.cli.unrun import defined_in
 from roadworthy.errors import RoadworthyError, UsageError, did_you_mean
 from roadworthy.spec.bundle import nearest, restored
+
+# What a path ends in that is meant for a file, and not for a module of a package.
+_FILES = (".zip", ".pt", ".pth", ".pt2", ".ckpt", ".onnx", ".safetensors", ".pkl", ".bin", ".npz")
 
 
 def refuse_missing(path: Path) -> None:
@@ -23,11 +27,65 @@ def refuse_missing(path: Path) -> None:
         raise UsageError(f"{path} does not exist", hint=nearest(path))
 
 
-def refuse_unreachable(target: str) -> None:
-    """An error, before anything is imported, if `target` names a Python file that is not there."""
-    place = target.rpartition(":")[0] if ":" in target else target
-    if place.endswith(".py") and not Path(place).is_file():
+def refuse_unreachable(target: str, *, file: bool = True) -> None:
+    """An error, before anything is imported, if it can be seen that `target` names nothing.
+
+    `file` allows the path of a file that is no Python, such as a checkpoint.
+    """
+    if file and Path(target).exists() and not target.endswith(".py"):
+        return
+    place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    path = Path(place)
+    if not place.endswith(".py"):
+        _refuse_absent_module(place, name)
+        return
+    if not path.is_file():
+        raise UsageError(f"{place} does not exist", hint=nearest(path))
+    defined = defined_in(path)
+    if defined is None:
+        return
+    if not name:
+        raise _no_object(target, place, _public(defined.values))
+    if name in defined.classes:
+        raise _class_of(target)
+    if name not in (*defined.values, *defined.imported):
+        raise _no_such(place, name, _public(defined.values))
+
+
+def _refuse_absent_module(place: str, name: str) -> None:
+    """An error for a package that is not installed, or a path that does not exist."""
+    if not name and (len(Path(place).parts) > 1 or Path(place).suffix in _FILES):
         raise UsageError(f"{place} does not exist", hint=nearest(Path(place)))
+    package = place.partition(".")[0]
+    if package.isidentifier() and importlib.util.find_spec(package) is None:
+        raise UsageError(
+            f"No module named {package!r}",
+            where=place,
+            hint="file.py:NAME names an object of a file, and package.module:NAME one of a package "
+            "that is installed",
+        )
+
+
+def _public(names: Iterable[str]) -> list[str]:
+    return [each for each in names if not each.startswith("_")]
+
+
+def _no_object(target: str, place: str, known: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"{target} names no object",
+        hint=f"{place}:NAME, with NAME one of {', '.join(known) or 'the names in the file'}",
+    )
+
+
+def _no_such(place: str, name: str, known: Sequence[str]) -> UsageError:
+    return UsageError(f"{place} has no {name!r}", hint=did_you_mean(name, known))
+
+
+def _class_of(target: str) -> UsageError:
+    return UsageError(
+        f"{target} is a class, not a trained policy",
+        hint="name an instance, or a function that makes one, loads its weights and returns it",
+    )
 
 
 def thing(target: str) -> Any:
@@ -42,18 +100,12 @@ def resolve(target: str) -> Any:
     module = _module(place)
     public = [key for key in vars(module) if not key.startswith("_") and _is_candidate(module, key)]
     if not name:
-        raise UsageError(
-            f"{target} names no object",
-            hint=f"{place}:NAME, with NAME one of {', '.join(public) or 'the names in the file'}",
-        )
+        raise _no_object(target, place, public)
     if not hasattr(module, name):
-        raise UsageError(f"{place} has no {name!r}", hint=did_you_mean(name, public))
+        raise _no_such(place, name, public)
     found = getattr(module, name)
     if isinstance(found, type):
-        raise UsageError(
-            f"{target} is a class, not a trained policy",
-            hint="name an instance, or a function that makes one, loads its weights and returns it",
-        )
+        raise _class_of(target)
     if not inspect.isroutine(found):
         return found
     with explained(place):

@@ -17,6 +17,14 @@ from roadworthy.spec.port import Array, shape_text
 from roadworthy.spec.samples import draw_ordinary
 
 
+def refuse_lone_file(path: Path) -> None:
+    """An error unless the path is that of a bundle, which says how to step its graph."""
+    if not path.is_dir():
+        raise UsageError(
+            f"{path} is not a bundle folder", hint="--values needs the folder, not a file of it"
+        )
+
+
 def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     """One row for each value: name, operator, dtype, range, and its distance from PyTorch's."""
     for module in ("onnx", "torch"):
@@ -25,10 +33,6 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     from roadworthy.originals.original import TorchValue
     from roadworthy.verification.graph_values import artifact_values
 
-    if not path.is_dir():
-        raise UsageError(
-            f"{path} is not a bundle folder", hint="--values needs the folder, not a file of it"
-        )
     bundle = Bundle.open(path)
     refuse_unsafe(bundle.files[POLICY], where=str(path), canary=True)
     signature = bundle.signature

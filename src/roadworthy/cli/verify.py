@@ -10,10 +10,19 @@ import typer
 
 from roadworthy.cli import many, target_help
 from roadworthy.cli.console import out, print_certificate, print_json, working
-from roadworthy.cli.describing import Exploration, Settings, framework_keywords
-from roadworthy.cli.objects import refuse_missing, resolve, thing
+from roadworthy.cli.describing import (
+    Assumed,
+    Exploration,
+    Settings,
+    Statistics,
+    checkpoint_keywords,
+    framework_keywords,
+    refuse_unreadable,
+)
+from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
 from roadworthy.cli.play import environment
 from roadworthy.cli.running import run_all
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
 
 
@@ -21,7 +30,8 @@ def verify(
     context: typer.Context,
     folders: Annotated[list[str], typer.Argument(help="A bundle folder, or several.")],
     against: Annotated[
-        str | None, typer.Option(help="The live module: file.py:name. Needs PyTorch.")
+        str | None,
+        typer.Option(help="The live module, file.py:name, or its checkpoint. Needs PyTorch."),
     ] = None,
     env: Annotated[
         str | None,
@@ -29,6 +39,8 @@ def verify(
     ] = None,
     exploration: Exploration = None,
     settings: Settings = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
     episodes: Annotated[
         int | None, typer.Option(min=1, help="How many episodes to play; 20 if not said.")
     ] = None,
@@ -40,7 +52,7 @@ def verify(
     device: Annotated[
         str, typer.Option(help="Where to run it: cpu, cuda, cuda:1, tensorrt.")
     ] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of the fresh steps and episodes.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the fresh steps and episodes.")] = 0,
     jobs: many.Jobs = None,
     ray: many.Ray = None,
     again: many.Again = False,
@@ -58,6 +70,9 @@ def verify(
 
     roadworthy verify out/* --env CartPole-v1 --episodes 1000 --jobs 2
 
+    roadworthy verify cartpole --against ppo.zip --trust
+
+    A checkpoint is compared as it was rebuilt; with --trust, with what its own framework predicts.
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
     if many.is_wanted(folders, jobs, ray):
@@ -66,8 +81,18 @@ def verify(
             columns=("certificate", ">steps", ">worst"), row=_summary,
         )  # fmt: skip
     folder = Path(folders[0])
+    # Before the live policy is loaded, and PyTorch with it, which takes seconds.
     refuse_missing(folder)
+    refuse_unreadable(exploration=exploration, settings=settings)
+    if against is not None:
+        refuse_unreachable(against)
+    if env is not None and ".py:" in env:
+        refuse_unreachable(env, file=False)
+    from roadworthy.verifying import refuse_lonely
     from roadworthy.verifying import verify as verify_bundle  # it takes its time
+
+    Bundle.open(folder)
+    refuse_lonely(against, env, episodes=episodes, margin=margin)
 
     with working(silent=as_json) as progress:
         live = thing(against) if against else None
@@ -85,6 +110,7 @@ def verify(
             progress=progress,
             **said,
             **framework_keywords(settings),
+            **checkpoint_keywords(assume, vecnormalize, None),
         )
     if as_json:
         print_json(certificate.to_json())

@@ -2,7 +2,8 @@
 
 Each tensor that was read and is no port would become a constant. Living with the environment for
 a while tells whether it is one: what the captured step itself changes is memory, what changes
-otherwise is an input, what never changes, or changes nothing, is a constant indeed.
+otherwise is an input, what never changes is a constant indeed. What moves and reaches an output in
+the graph is hidden until trials with other values, in other circumstances too, have acquitted it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
+from roadworthy.environment.circumstances import CIRCUMSTANCES, put
 from roadworthy.environment.components import GetTensor, Input, Memory, Output
 from roadworthy.environment.movement import Movement, advanced
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
+from roadworthy.environment.reaching import Reach
 from roadworthy.environment.running import halves
 from roadworthy.environment.source import EnvironmentSource, results
 from roadworthy.errors import Finding
@@ -124,13 +127,19 @@ def hidden(
     moved: Movement,
     constants: Sequence[float] = (),
     codes_of_step: Collection[CodeType] = (),
+    reached: Mapping[str, Reach] | None = None,
 ) -> tuple[list[Hidden], list[Place]]:
     """Every hidden input, and the places that process_actions hands over to apply_actions.
 
     `reads` are those of the two halves of a policy step, by name. What the first half writes and
     only the second reads needs no registration: it can be nothing but memory. `constants` are the
-    numbers in the graphs: other values that are worth trying.
+    numbers in the graphs: other values that are worth trying. `reached` says what of each half's
+    graph reaches its outputs.
     """
+    reads = {
+        half: [each for each in seen if reached is None or reached[half].of(each.tensor)]
+        for half, seen in reads.items()
+    }
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     for steps in MOMENTS:
@@ -166,7 +175,7 @@ def _tensors(
                 if (
                     read.where not in done
                     and id(read.tensor) in moved.loose
-                    and tensor_matters(source, half, read.tensor, read.rest)
+                    and tensor_matters(source, half, read.tensor, read.rest, wide=True)
                 ):
                     yield Hidden(None, "Input", read.where)
                 continue
@@ -175,7 +184,7 @@ def _tensors(
             tensor = place.get(source.roots)
             if id(tensor) in ports:
                 continue
-            if not tensor_matters(source, half, tensor, read.rest, constants):
+            if not tensor_matters(source, half, tensor, read.rest, constants, wide=True):
                 continue
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
@@ -246,16 +255,42 @@ def tensor_matters(
     rest: Array | None,
     constants: Sequence[float] = (),
     also: Sequence[GetTensor] = (),
+    *,
+    wide: bool = False,
 ) -> bool:
     """Whether the results depend on the tensor, or on those of its elements that `rest` marks.
 
-    `also` are further tensors that count as results.
+    `also` are further tensors that count as results. `wide` asks in other circumstances too: what
+    stands in for a ray that missed matters only where one does.
     """
-    plain = outcome(source, half, also)
+    if _differs(source, half, tensor, rest, constants, also):
+        return True
+    for circumstance in CIRCUMSTANCES if wide else ():
+        with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
+            if put(source, circumstance, tensor) and _differs(source, half, tensor, rest, (), also):
+                return True
+    return False
+
+
+def _differs(
+    source: EnvironmentSource,
+    half: str,
+    tensor: torch.Tensor,
+    rest: Array | None,
+    constants: Sequence[float],
+    also: Sequence[GetTensor],
+) -> bool:
+    """Whether any other value of the tensor gives other results, as everything else is now."""
+    try:
+        plain = outcome(source, half, also)
+    except Exception:
+        return False  # these circumstances break the environment, whatever the tensor is
+    if not same(plain, plain):
+        return False
     for other in _others(tensor, constants):
         with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
             if rest is not None and rest.shape == tuple(tensor.shape):
-                other = torch.where(torch.from_numpy(rest), other, tensor)
+                other = torch.where(torch.from_numpy(rest).to(tensor.device), other, tensor)
             # In place, so that every view of it sees the other values too.
             tensor.copy_(other)
             try:
@@ -291,6 +326,8 @@ def _others(tensor: torch.Tensor, constants: Sequence[float]) -> Iterator[torch.
         yield torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
     else:
         yield tensor + NUDGE
+        yield -tensor
+    yield torch.zeros_like(tensor)
     wild = [FAR, -FAR, *(each + shift for each in constants for shift in (0.0, 1.0, -1.0))]
     limit = 2.0**62 if tensor.is_floating_point() else float(torch.iinfo(tensor.dtype).max)
     for each in wild:

@@ -33,7 +33,10 @@ class Movement:
     differing     which elements of a tensor had another value at any moment; None for all
     inputs_written  Inputs that the captured step changes, and which of their elements, where
                   nothing but a reset writes them otherwise
+    outputs_written  Outputs that a half wrote at any moment, with another value or the same
     resets        whether a reset was seen that changed something registered
+    untold_reset  the first step that changed memory after its last tick and told of no reset, and
+                  the names of what it changed
     loose         ids of tensors that moved and that no attribute leads to
     unreached     lines that never ran and would write an attribute
     """
@@ -48,7 +51,9 @@ class Movement:
     horizon: Horizon
     inputs_moved: frozenset[str]
     inputs_written: dict[str, torch.Tensor]
+    outputs_written: frozenset[str]
     resets: bool
+    untold_reset: tuple[int, list[str]] | None
     loose: frozenset[int]
     unreached: tuple[Unreached, ...]
 
@@ -104,7 +109,9 @@ class _Search:
         self.inputs_moved: set[str] = set()
         self.inputs_written: dict[str, torch.Tensor] = {}
         self.written_by_world: set[str] = set()
+        self.outputs_written: set[str] = set()
         self.resets = False
+        self.disturbed: dict[int, list[str]] = {}
         self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
 
@@ -122,7 +129,9 @@ class _Search:
                 brackets.clear()
                 with lines_noted(self.lines):
                     _, actions = live.decide()
-                    _, _, was_reset = live.step(actions)
+                    ticks, _, was_reset = live.step(actions)
+                if live.followed and not was_reset:
+                    self._note_disturbed(step, ticks[-1].memory, live.memory())
                 self.written_by_world |= set() if was_reset else brackets
                 self._note_inputs(began)
                 if always or step in moments:
@@ -148,7 +157,9 @@ class _Search:
                 for name, mask in self.inputs_written.items()
                 if name not in self.written_by_world
             },
+            outputs_written=frozenset(self.outputs_written),
             resets=self.resets,
+            untold_reset=_untold(self.disturbed, self.horizon.steps),
             loose=frozenset(self.loose_moved),
             unreached=tuple(unreached(source.env, self.lines)),
         )
@@ -163,9 +174,12 @@ class _Search:
         with preserved(*source.roots.values(), self.loose):
             stamps = _stamps(source.roots)
             given = {name: read().clone() for name, read in source.inputs.items()}
+            outputs = {name: read() for name, read in source.outputs.items()}
+            kept = {name: (_version(each), each.clone()) for name, each in outputs.items()}
             source.step()
             source.substep()
             self._note_written(given)
+            self._note_outputs(outputs, kept)
             for path, value in _held(source.roots):
                 was, version = stamps.get(path, (None, None))
                 if isinstance(value, torch.Tensor):
@@ -200,7 +214,7 @@ class _Search:
             self.differing[path] = None
         else:
             known = self.differing.get(path, _NOWHERE)
-            mask = value != before
+            mask = value.cpu() != before.cpu()
             if known is not None:
                 self.differing[path] = mask | known if known.shape == mask.shape else mask
         return True
@@ -212,6 +226,22 @@ class _Search:
                 mask = (now != was).cpu()
                 known = self.inputs_written.get(name, mask)
                 self.inputs_written[name] = mask | known
+
+    def _note_outputs(
+        self, before: Tensors, kept: Mapping[str, tuple[int | None, torch.Tensor]]
+    ) -> None:
+        """A target of zero for a robot at rest is written, though it stays what it was."""
+        for name, read in self.source.outputs.items():
+            version, value = kept[name]
+            now = read()
+            if now is not before[name] or version != _version(now) or not same(now, value):
+                self.outputs_written.add(name)
+
+    def _note_disturbed(self, step: int, left: Tensors, now: Tensors) -> None:
+        """Notes the memories that are not as the last tick of a step left them."""
+        changed = [name for name in now if not same(now[name], left[name])]
+        if changed:
+            self.disturbed[step] = changed
 
     def _note_inputs(self, began: Tensors) -> None:
         for name, read in self.source.inputs.items():
@@ -228,6 +258,17 @@ class _Search:
                 left = {name: read().clone() for name, read in ports.items()}
             source.restart()
             return any(not same(read(), left[name]) for name, read in ports.items())
+
+
+def _untold(disturbed: Mapping[int, list[str]], watched: int) -> tuple[int, list[str]] | None:
+    """The first step that changed memory outside of the captured methods, and what it changed.
+
+    What happens at every step is no reset: a command term that is computed twice, for instance.
+    """
+    if not disturbed or 2 * len(disturbed) > watched:
+        return None
+    first = min(disturbed)
+    return first, disturbed[first]
 
 
 def _held(roots: object) -> Iterator[tuple[str, Any]]:

@@ -65,7 +65,7 @@ def write(name: str, read: GetTensor, value: torch.Tensor) -> None:
         read.write(value)
     else:
         read().copy_(value)
-    if not torch.equal(read().cpu(), value):
+    if not torch.equal(read().cpu(), value.cpu()):
         raise UsageError(
             "the callback returns a copy: what is written into it never reaches the environment",
             code="RW120",

@@ -12,15 +12,14 @@ import numpy as np
 import torch
 
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.state.entered import Entered, Question
+from roadworthy.capture.state.asking import Question
+from roadworthy.capture.state.entered import Entered
 from roadworthy.capture.state.keeping import Keeper
 from roadworthy.capture.state.moment import Moment, moment
 from roadworthy.capture.state.reach import (
     ATOMS,
     Slot,
-    function_roots,
     is_plain,
-    names_in,
     root,
 )
 from roadworthy.capture.state.standins import Ledger
@@ -74,11 +73,7 @@ def running(source: EnvironmentSource) -> Running:
     roots = [root(name, value) for name, value in source.roots.items()]
     keeper = Keeper()
     keeper.keep(roots)
-    entered = Entered(
-        lambda function: keeper.keep(
-            function_roots(function), frozenset(names_in(function.__code__))
-        )
-    )
+    entered = Entered(keeper.keep)
 
     def everything() -> Iterator[Slot]:
         yield from roots

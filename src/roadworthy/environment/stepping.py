@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.export.passes import move_to_device_pass
 
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
-from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.exportable import ExportableEnvironment, register_idle_hooks
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.source import (
     ACTIONS,
-    OBSERVATIONS,
     EnvironmentSource,
     Half,
     results,
@@ -49,6 +49,7 @@ class EnvironmentStep(torch.nn.Module):
         self._regions = regions(registered, tensors)
         self._names = tuple(source.ports)
         self._rows_at = _rows_at(source)
+        source.empty_observations()  # now: what is observed inside of a capture is no value
         self._alike = frozenset(id(t) for t in tensors if symbolic and _alike(t, source.rows))
         self.log = Log()
 
@@ -81,7 +82,8 @@ class EnvironmentStep(torch.nn.Module):
         rows = self._rows(values)
         if rows is None:
             return {}
-        empty = {name: outputs[name] for name in (ACTIONS, OBSERVATIONS)}
+        names = (ACTIONS, *self._source[0].empty_observations())
+        empty = {name: outputs[name] for name in names}
         return {name: each.new_zeros((rows, *each.shape[1:])) for name, each in empty.items()}
 
 
@@ -143,11 +145,23 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
                 )
         except Exception as error:  # torch.export raises what it likes
             raise capture_failure(error, type(source.env).__name__) from error
-        return CapturedHalf(graph, step.log.reads, step.log.draws)
+        return CapturedHalf(_on_cpu(graph), step.log.reads, step.log.draws)
+
+
+def _on_cpu(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The graph with its own copies on the CPU of what the environment keeps on a GPU."""
+    held = (*graph.state_dict.values(), *graph.constants.values(), *graph.example_inputs[0])
+    if all(each.device.type == "cpu" for each in held if isinstance(each, torch.Tensor)):
+        return graph
+    return move_to_device_pass(graph, "cpu")
 
 
 def set_evaluation_mode(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
-    """Changes every module that takes part, registered or not, to evaluation mode."""
+    """Changes every module that takes part, registered or not, to evaluation mode.
+
+    And the environment's hooks, to some that do nothing: the step of many adapters needs them.
+    """
+    register_idle_hooks(env)
     for root in (actor, env, *env.context_manager().modules):
         for _, value in walk(root):
             if isinstance(value, torch.nn.Module):

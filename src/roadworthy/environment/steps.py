@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.capture.devices import whole_float32
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.numbers import write
 from roadworthy.environment.source import EnvironmentSource, Tensors, results
@@ -55,7 +56,7 @@ def environment_steps(
     source: EnvironmentSource, initial: Tensors, decimation: int
 ) -> Iterator[EnvironmentSteps]:
     """The environment, ready to step; it and its actor come back as they were afterwards."""
-    with preserved(*source.roots.values()):
+    with preserved(*source.roots.values()), whole_float32():
         set_evaluation_mode(source.env, source.actor)
         yield EnvironmentSteps(source, initial, decimation)
 

@@ -1,4 +1,5 @@
-"""What makes a search worthless: nothing moved, nothing was reset, an Input that is memory."""
+"""What a search shows to be wrong: nothing moved or was reset, an Input that is memory, an Output
+that nothing writes, a reset that nobody was told of."""
 
 from __future__ import annotations
 
@@ -18,8 +19,37 @@ MOST_CONSTANTS = 8
 
 
 def unseen(source: EnvironmentSource, moved: Movement) -> list[Finding]:
-    """Findings for a search that has seen nothing, and for inputs that the step itself writes."""
-    return [*_still(source, moved), *_never_reset(source, moved), *_written(source, moved)]
+    """Findings for a search that has seen nothing, and for what it has seen and must not be."""
+    return [
+        *_unwritten(source, moved),
+        *_untold(source, moved),
+        *_still(source, moved),
+        *_never_reset(source, moved),
+        *_written(source, moved),
+    ]
+
+
+def _unwritten(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
+    for name in source.outputs:
+        if name not in moved.outputs_written:
+            yield Finding(
+                code="RW122",
+                where=name,
+                what="no step writes this output",
+                hint="return the tensor that apply_actions writes",
+            )
+
+
+def _untold(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
+    if moved.untold_reset is not None:
+        step, names = moved.untold_reset
+        yield Finding(
+            code="RW133",
+            where=f"{type(source.env).__name__}.step",
+            what=f"after its last tick, step {step} changed memory ({', '.join(names)}) and told "
+            "of no reset: the file would go on with what it remembers",
+            hint="return whether a reset happened: return observations, bool(done.any())",
+        )
 
 
 def _still(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ observations are moved by a unit in the last place.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -74,6 +74,14 @@ class Returns:
             key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in asdict(self).items()
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Returns:
+        # What is not finite was written as a word.
+        read: dict[str, Any] = {
+            key: float(value) if isinstance(value, str) else value for key, value in data.items()
+        }
+        return cls(**read)
 
 
 def compare_returns(

@@ -154,7 +154,7 @@ class ModuleOriginal(Original):
         with export_mode(self.source):
             slots = slots_for(self.source, signature)
             held = tuple(unapplied(self.source, slots, fresh))
-        return (*advisories(self.source, signature), *held)
+        return (*advisories(self.source, signature), *held, *compared_with(self.source))
 
     @property
     def _example_rows(self) -> int:
@@ -195,7 +195,8 @@ class RewrittenSteps(ModuleSteps):
         self, source: Source, rewriting: Rewriting, signature: Signature, rows: int
     ) -> None:
         self._begin = rewriting.begin
-        super().__init__(replace(source, module=rewriting.module), signature, rows)
+        truth = rewriting.alone or replace(source, module=rewriting.module)
+        super().__init__(truth, signature, rows)
 
     def reset(self, mask: Array | None = None) -> None:
         if self._begin is not None:
@@ -217,6 +218,25 @@ class RewrittenOriginal(ModuleOriginal):
 
     def caveats(self) -> Sequence[Finding]:
         return self.rewriting.caveats
+
+
+def compared_with(source: Source) -> Sequence[Finding]:
+    """What a checkpoint's artifact is compared with: the framework, or the rebuilt actor."""
+    if source.origin is None:
+        return ()
+    framework = source.origin["framework"]
+    return [
+        Finding(
+            code="RW186",
+            severity="note",
+            what=f"compared with {framework}'s own predict, step by step"
+            if source.rewritten
+            else f"compared with the actor that was rebuilt from the file, not with {framework}",
+            hint=""
+            if source.rewritten
+            else f"where {framework} is installed and the file is trusted: --trust (trust=True)",
+        )
+    ]
 
 
 def original_of(source: Source, program: Program | None = None) -> ModuleOriginal:

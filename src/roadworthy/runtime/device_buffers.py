@@ -172,7 +172,15 @@ class DeviceFrame:
             () for _ in buffers.graphs
         ]
 
-    def load(self, inputs: Mapping[str, Any]) -> bool:
+    @property
+    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+        return self._step
+
+    def _step(self, inputs: dict[str, Any]) -> dict[str, Any] | None:
+        return self.run() if self._loaded(inputs) else None
+
+    def _loaded(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether `inputs` are exactly what these buffers hold; if so they are now in them."""
         if len(inputs) != len(self._slots):
             return False
         here, self._own = self._staged, not self._staged

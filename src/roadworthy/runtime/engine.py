@@ -46,8 +46,12 @@ class Engine(Protocol):
 class Steps(Protocol):
     """The buffers for one set of sizes, and the step over them."""
 
-    def load(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether `inputs` are exactly what these buffers hold; if so they are now in them."""
+    @property
+    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+        """One step from inputs that are exactly what these buffers hold; None where they are not.
+
+        What it gives is what `run` gives.
+        """
         ...
 
     def fill(self, values: Mapping[str, Any]) -> None:
@@ -106,7 +110,7 @@ class Buffers(Protocol):
 
 @runtime_checkable
 class BufferedEngine(Protocol):
-    """An engine with buffers of its own, on a device that NumPy's arrays cannot be on."""
+    """An engine with buffers of its own: on a device, or stepped by code of its own."""
 
     def buffers(self, rows: int) -> Buffers: ...
 

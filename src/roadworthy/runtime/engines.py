@@ -12,7 +12,7 @@ from roadworthy.runtime.engine import AnyEngine, Artifact, EngineType
 def chosen(wanted: str | None, present: tuple[str, ...], *, where: str, device: str = "cpu") -> str:
     """The target that was asked for, or the one for the device, if the policy has that form."""
     wanted = targets.get(wanted or targets.preferred(device, present)).name
-    if wanted in present:
+    if wanted in present or targets.get(wanted).made_from in present:
         return wanted
     other = present[0]
     instead = f"engine={other!r}" + (", trust=True" if targets.get(other).code else "")
@@ -22,6 +22,15 @@ def chosen(wanted: str | None, present: tuple[str, ...], *, where: str, device: 
         where=where,
         hint=f"load with {instead}, or export with targets=[{wanted!r}, …]",
     )
+
+
+def files_from(target: str, present: tuple[str, ...], *, trust: bool) -> str:
+    """The target whose files an engine opens: its own, or those it can be made from.
+
+    What is code is made again from data wherever that lies beside it and nobody vouches for it.
+    """
+    source = targets.get(target).made_from
+    return source if source in present and not (trust and target in present) else target
 
 
 def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads: int) -> AnyEngine:
@@ -35,7 +44,8 @@ def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads
             f"the target {target} has no engine for the device {device!r}",
             hint=f"it runs on {', '.join(row.engines)}",
         )
-    if row.code and not trust:
+    own = not row.made_from or next(iter(artifact.files)).startswith(row.files[0])
+    if row.code and own and not trust:
         raise BundleError(
             f"the file is code: {row.code}",
             code="RW211",

@@ -87,23 +87,26 @@ class Frame:
             for port in signature.inputs
             for view in (seen(port, inputs[port.name], unbatched),)
         )
-        self._copies = tuple(
-            (port.name, seen(port, outputs[port.name], unbatched).copy)
-            for port in signature.outputs
-        )
+        self._views = {
+            port.name: seen(port, outputs[port.name], unbatched) for port in signature.outputs
+        }
+        self._copies = tuple((name, view.copy) for name, view in self._views.items())
 
-    def load(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether `inputs` are exactly what these buffers hold; if so they are now in them."""
+    @property
+    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+        return self._step
+
+    def _step(self, inputs: dict[str, Any]) -> dict[str, Array] | None:
         if len(inputs) != len(self._slots):
-            return False
+            return None
         for name, buffer, dtype, shape in self._slots:
             value = inputs.get(name)
             if value is buffer:
                 continue
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
-                return False
+                return None
             buffer[...] = value
-        return True
+        return self.run()
 
     def fill(self, values: Mapping[str, Array]) -> None:
         for name, buffer, _, _ in self._slots:

@@ -94,7 +94,7 @@ def engine_of(
     """The engine that runs a bundle; any number of policies may share it, one after another."""
     wanted = "onnx" if engine is None and providers else engine
     target = engines.chosen(wanted, tuple(bundle.targets), where=str(bundle.folder), device=device)
-    files = bundle.files_of(target)
+    files = bundle.files_of(engines.files_from(target, tuple(bundle.targets), trust=trust))
     artifact = Artifact(
         files=files, signature=bundle.signature, where=next(iter(files)), canary=canary,
         providers=_known(providers, target),

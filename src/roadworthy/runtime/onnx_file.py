@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Field = int | memoryview
+from roadworthy.cfile.protobuf import Field, NotAModel, fields, varint
 
 # Field numbers of onnx.proto, by the message that they are in.
 _GRAPH, _OPSETS, _METADATA, _TRAINING, _FUNCTIONS, _PRODUCER = 7, 8, 14, 20, 25, 2
@@ -15,6 +15,10 @@ _KEY, _VALUE = 1, 2
 _TENSOR_NAME, _EXTERNAL_DATA, _DATA_LOCATION = 8, 13, 14
 _NODES, _INITIALIZERS, _INPUTS, _OUTPUTS = 1, 5, 11, 12
 _OP_TYPE, _OP_DOMAIN = 4, 7
+_NODE_INPUT, _NODE_OUTPUT, _ATTRIBUTES, _BRANCH = 1, 2, 5, 6
+_TENSOR_DIMS, _TENSOR_DTYPE = 1, 2
+# Deeper branches than any exporter writes are not followed.
+_DEEPEST = 16
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIM, _DIM_VALUE, _DIM_PARAM = 1, 1, 2, 1, 1, 2
 # Message → field → the message in it: every way from a model to a tensor.
 _INSIDE = {
@@ -33,10 +37,6 @@ _DTYPES = {
     8: "string", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
     16: "bfloat16",
 }  # fmt: skip
-
-
-class NotAModel(ValueError):
-    """The bytes are no ONNX file, or one in a form that no exporter writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +62,30 @@ class ModelSummary:
     producer: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNode:
+    """One operator of the graph; `inside` are the nodes of its branches, by attribute."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inside: dict[str, tuple[ModelNode, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGraph:
+    """The nodes in the order in which they run, and name → dtype and shape of each weight."""
+
+    nodes: tuple[ModelNode, ...]
+    weights: dict[str, tuple[str, tuple[int, ...]]]
+
+
 def metadata(model: bytes) -> dict[str, str]:
     """The key-value pairs that the file carries; none where it is no model."""
     found: dict[str, str] = {}
     try:
         for entry in _messages(memoryview(model), _METADATA):
-            pair = {part: _text(value) for part, value in _fields(entry)}
+            pair = {part: _text(value) for part, value in fields(entry)}
             found[pair.get(_KEY, "")] = pair.get(_VALUE, "")
     except (NotAModel, UnicodeDecodeError):  # cut short, or never one
         return {}
@@ -83,9 +101,9 @@ def external_data(model: bytes) -> str | None:
     for kind, message in _walk(model):
         if kind != "tensor":
             continue
-        fields = list(_fields(message))
-        if any(number in (_EXTERNAL_DATA, _DATA_LOCATION) and value for number, value in fields):
-            named = [value for number, value in fields if number == _TENSOR_NAME]
+        parts = list(fields(message))
+        if any(number in (_EXTERNAL_DATA, _DATA_LOCATION) and value for number, value in parts):
+            named = [value for number, value in parts if number == _TENSOR_NAME]
             return _text(named[-1]) if named else ""
     return None
 
@@ -111,7 +129,7 @@ def summary(model: bytes) -> ModelSummary:
         counted = Counter(_operator(each) for kind, each in _walk(model) if kind == "node")
         opsets = {
             _name(each, _KEY): next(
-                (v for n, v in _fields(each) if n == 2 and isinstance(v, int)), 0
+                (v for n, v in fields(each) if n == 2 and isinstance(v, int)), 0
             )
             for each in _messages(whole, _OPSETS)
         }
@@ -121,6 +139,50 @@ def summary(model: bytes) -> ModelSummary:
     return ModelSummary(
         ports=tuple(ports), operators=dict(counted.most_common()), opsets=opsets, producer=producer
     )
+
+
+def graph(model: bytes) -> ModelGraph:
+    """The nodes and weights of an ONNX file; branches nest no deeper than _DEEPEST."""
+    try:
+        found = list(_messages(memoryview(model), _GRAPH))
+        nodes = tuple(node for each in found for node in _nodes(each, 0))
+        tensors = [each for one in found for each in _messages(one, _INITIALIZERS)]
+        weights = {_name(each, _TENSOR_NAME): _tensor_type(each) for each in tensors}
+    except UnicodeDecodeError as error:
+        raise NotAModel("a name in it is no text") from error
+    return ModelGraph(nodes=nodes, weights=weights)
+
+
+def _nodes(graph: memoryview, depth: int) -> Iterator[ModelNode]:
+    if depth > _DEEPEST:
+        raise NotAModel("its branches nest too deeply to be shown")
+    for node in _messages(graph, _NODES):
+        attributes = list(_messages(node, _ATTRIBUTES))
+        yield ModelNode(
+            operator=_operator(node),
+            inputs=tuple(_text(each) for each in _messages(node, _NODE_INPUT)),
+            outputs=tuple(_text(each) for each in _messages(node, _NODE_OUTPUT)),
+            inside={
+                _name(attribute, _KEY): tuple(_nodes(branch, depth + 1))
+                for attribute in attributes
+                for branch in _messages(attribute, _BRANCH)
+            },
+        )
+
+
+def _tensor_type(tensor: memoryview) -> tuple[str, tuple[int, ...]]:
+    dtype, dims = "?", []
+    for number, value in fields(tensor):
+        if number == _TENSOR_DIMS and isinstance(value, int):
+            dims.append(value)
+        elif number == _TENSOR_DIMS and isinstance(value, memoryview):  # many in one field
+            place = 0
+            while place < len(value):
+                size, place = varint(value, place)
+                dims.append(size)
+        elif number == _TENSOR_DTYPE and isinstance(value, int):
+            dtype = _DTYPES.get(value, f"type {value}")
+    return dtype, tuple(dims)
 
 
 def _walk(model: bytes) -> Iterator[tuple[str, memoryview]]:
@@ -133,7 +195,7 @@ def _walk(model: bytes) -> Iterator[tuple[str, memoryview]]:
         if inside:
             waiting += [
                 (inside[number], value)
-                for number, value in _fields(message)
+                for number, value in fields(message)
                 if number in inside and isinstance(value, memoryview)
             ]
 
@@ -142,7 +204,7 @@ def _port(side: Literal["input", "output"], info: memoryview) -> ModelPort:
     dtype, shape = "?", None
     for kind in _messages(info, 2):
         for tensor in _messages(kind, _TENSOR_TYPE):
-            for number, value in _fields(tensor):
+            for number, value in fields(tensor):
                 if number == _ELEMENT and isinstance(value, int):
                     dtype = _DTYPES.get(value, f"type {value}")
                 if number == _SHAPE and isinstance(value, memoryview):
@@ -151,7 +213,7 @@ def _port(side: Literal["input", "output"], info: memoryview) -> ModelPort:
 
 
 def _dim(dim: memoryview) -> int | str:
-    for number, value in _fields(dim):
+    for number, value in fields(dim):
         if number == _DIM_VALUE and isinstance(value, int):
             return value
         if number == _DIM_PARAM:
@@ -165,7 +227,7 @@ def _operator(node: memoryview) -> str:
 
 
 def _name(message: memoryview, number: int) -> str:
-    return "".join(_text(value) for found, value in _fields(message) if found == number)
+    return "".join(_text(value) for found, value in fields(message) if found == number)
 
 
 def _text(value: Field) -> str:
@@ -173,42 +235,6 @@ def _text(value: Field) -> str:
 
 
 def _messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number == wanted and isinstance(value, memoryview):
             yield value
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, Field]]:
-    """Number and content of each field of a protobuf message; numbers of fixed size as 0."""
-    place, size = 0, len(message)
-    while place < size:
-        tag, place = _varint(message, place)
-        kind = tag & 7
-        if kind == 0:
-            value, place = _varint(message, place)
-            yield tag >> 3, value
-        elif kind == 2:  # text, or a message
-            length, place = _varint(message, place)
-            if place + length > size:
-                raise NotAModel("it ends in the middle of a field")
-            yield tag >> 3, message[place : place + length]
-            place += length
-        elif kind in (1, 5):  # eight or four bytes
-            place += 8 if kind == 1 else 4
-            if place > size:
-                raise NotAModel("it ends in the middle of a field")
-            yield tag >> 3, 0
-        else:  # groups, which onnx.proto does not have and other readers would skip
-            raise NotAModel("it holds a kind of field that ONNX does not have")
-
-
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and the place behind it."""
-    value = shift = 0
-    while place < len(message) and shift < 70:
-        byte = message[place]
-        value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 128:
-            return value, place
-    raise NotAModel("it ends in the middle of a number")

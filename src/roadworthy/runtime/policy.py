@@ -45,7 +45,7 @@ class Policy:
         self._buffers = self._room_for(signature.fixed_rows or 1)
         self._fresh = True
         self._frames: dict[tuple[Any, ...], Steps] = {}
-        self._frame: Steps | None = None
+        self._use(None)
         self._noted: set[str] = set()
         self._noise = NoiseSource(signature, seed)
         self._draws = bool(self._noise.ports)
@@ -62,13 +62,12 @@ class Policy:
         """
         if self._draws and isinstance(inputs, Mapping):
             inputs = self._noise.added(inputs)
-        frame = self._frame
-        if frame is None or type(inputs) is not dict or not frame.load(inputs):
-            frame = self._prepare(inputs)
-        outputs = frame.run()
+        outputs = self._step(inputs) if type(inputs) is dict else None
+        if outputs is None:
+            outputs = self._prepare(inputs).run()
         self._fresh = False
-        if self._look():
-            self._say_nan(frame)
+        if self._look() and self._frame is not None:
+            self._say_nan(self._frame)
         return outputs
 
     def buffers(self, rows: int = 1, **sizes: int) -> dict[str, Any]:
@@ -235,7 +234,14 @@ class Policy:
         self._buffers = self._room_for(rows)
         self._buffers.ticks[...] = ticks
         self._frames.clear()
-        self._frame = None
+        self._use(None)
+
+    def _use(self, frame: Steps | None) -> None:
+        """Changes the buffers that the next step tries first."""
+        self._frame = frame
+        self._step: Callable[[dict[str, Any]], dict[str, Any] | None] = (
+            _no_step if frame is None else frame.step
+        )
 
     def _room_for(self, rows: int) -> Buffers:
         if isinstance(self._engine, BufferedEngine):
@@ -258,7 +264,7 @@ class Policy:
         staged = self._buffers.staged(values.values())
         frame = self._frame_of(dims, unbatched=unbatched, staged=staged)
         frame.fill(values)
-        self._frame = frame
+        self._use(frame)
         if self._watch:
             self._say_nan(frame)
         return frame
@@ -292,6 +298,10 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy(\n{self.signature}\n)"
+
+
+def _no_step(inputs: dict[str, Any]) -> None:
+    """No outputs: there are no buffers yet."""
 
 
 def _looks() -> Iterator[bool]:

@@ -223,6 +223,12 @@ class Certificate:
         with understood("certificate.json"):
             return cls.from_json(read)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from roadworthy.spec.certificate_html import fragment  # a robot has no notebook
+
+        return fragment(self)
+
     def __str__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"
         lines = [f"certificate {verdict}: {self.steps} steps in {len(self.checks)} checks"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,22 @@ def refuse_foreign(folder: Path) -> None:
             )
     elif folder.exists():
         raise BundleError(f"{folder} is a file", hint="choose a folder")
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """An error if `folder` cannot be made: said before the work, and not behind it."""
+    above = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not above.is_dir() and above != folder:
+        code = errno.ENOTDIR
+    elif above.is_dir() and not os.access(above, os.W_OK | os.X_OK):
+        code = errno.EROFS if os.statvfs(above).f_flag & os.ST_RDONLY else errno.EACCES
+    else:
+        return
+    raise BundleError(
+        f"the bundle cannot be written: {os.strerror(code)}",
+        where=str(above),
+        hint=_CANNOT_WRITE[code],
+    )
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -19,7 +19,7 @@ from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.departures import apart, departures
-from roadworthy.verification.states import Layout, States, memory_key
+from roadworthy.verification.states import Layout, States, memory_key, timed
 
 # The part of the states that is usual: most outputs of a saturated policy do not round at all.
 MOST = 0.9
@@ -75,7 +75,7 @@ def with_allowance(
     if yardstick is None:
         return trace
     try:
-        found = allowance(yardstick, Layout(signature), trace.script, seed)
+        found = allowance(yardstick, Layout(timed(signature)), trace.script, seed)
     except NoYardstick:
         return trace
     free = {name: value for name, value in found.free.items() if name in trace.outputs}

@@ -16,7 +16,7 @@ from roadworthy.verification.allowance import allowance
 from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.compare import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Layout, Visit, visit, with_memory
+from roadworthy.verification.states import Layout, Visit, timed, visit, with_memory
 from roadworthy.verification.visited import Moment, Visited, refuse_other_ports
 
 STEPS = 64
@@ -34,7 +34,7 @@ class FreshSteps:
         self.seed = seed
         self.sampling = sampling
         self.sizes = (original.rows,) if original.rows else BATCH_SIZES
-        self.layout = Layout(signature)
+        self.layout = Layout(timed(signature))
 
     @cached_property
     def yardstick(self) -> Yardstick | None:
@@ -77,7 +77,7 @@ class FreshSteps:
         if self.judge is None:
             return self._fixed(policy)
         check, moment = self._one_step(policy, self.judge)
-        if not self.signature.memory:
+        if not self.signature.memory or self.signature.clock:  # an environment runs by itself
             return [check], moment
         return [check, self._free_run(policy)], moment
 

@@ -168,7 +168,11 @@ def _closed(
         seed=seed,
         twin=None if twins is None else _returns(twins),
     )
-    facts = {"mode": "step by step" if twins is None else "returns", "returns": earned.to_json()}
+    facts = {
+        "mode": "step by step" if twins is None else "returns",
+        "returns": earned.to_json(),
+        "each_return": {"original": _returns(originals), "artifact": _returns(artifacts)},
+    }
     if twins is None:
         claim = f"{_episodes(artifacts)} that the artifact drives are those of the original"
         return together.check("closed loop", claim, facts)

@@ -6,12 +6,12 @@ through a graph at once. Where not, a step is a state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.port import BATCH, Array, Memory
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays, Script, Steppable, reset_rows
 
@@ -70,6 +70,15 @@ class States:
         most = min(most, max(LEAST_STATES, MOST_WORK // max(1, work)))
         count = min(len(self), most)
         return np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
+
+
+def timed(signature: Signature) -> Signature:
+    """The signature with its clock as one more memory: what is right depends on it too."""
+    if signature.clock is None:
+        return signature
+    shape = () if signature.fixed_rows else (BATCH,)
+    clock = Memory(name=signature.clock, dtype="int32", shape=shape)
+    return replace(signature, memory=(*signature.memory, clock), clock=None)
 
 
 class Layout:
@@ -203,6 +212,18 @@ class Visit:
     @property
     def inputs(self) -> Iterable[Arrays]:
         return (self.script.now(step) for step in range(self.script.steps))
+
+    def timed_memory(self, signature: Signature) -> Iterator[Arrays]:
+        """The memory before each step, and the clock, which all rows have in common."""
+        tick = 0
+        for step, memory in enumerate(self.memory):
+            tick = 0 if self.script.resets[step].all() else tick
+            if signature.clock is None:
+                yield memory
+                continue
+            rows = () if signature.fixed_rows else (self.script.rows,)
+            yield memory | {signature.clock: np.full(rows, tick, np.int32)}
+            tick = (tick + 1) % signature.decimation
 
 
 def visit(original: Steppable, script: Script, seen: Callable[[], None] = lambda: None) -> Visit:

@@ -13,10 +13,10 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.stepping import Arrays, reset_rows
 from roadworthy.verification.compare import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Index, Layout, Visit, with_memory
+from roadworthy.verification.states import Index, Layout, Visit, timed, with_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class Visited:
         seed: int,
     ) -> None:
         self.signature = signature
-        self.layout = Layout(signature)
+        self.layout = Layout(timed(signature))
         self.visits = visits
         self._yardstick = yardstick
         self._seed = seed
@@ -64,7 +64,7 @@ class Visited:
             return None
         states = self.layout.states(
             [inputs for each in self.visits for inputs in each.inputs],
-            [memory for each in self.visits for memory in each.memory],
+            [m for each in self.visits for m in each.timed_memory(self.signature)],
         )
         results = self.layout.joined([result for each in self.visits for result in each.results])
         try:
@@ -89,13 +89,15 @@ class Visited:
     def _moment(self, judge: Judge, state: int) -> Moment:
         step, _ = self._locate("", state, ())
         one = self.layout.alone(judge.states, state)
-        return Moment(step, one.inputs, one.memory)
+        memory = {each.name: one.memory[each.name] for each in self.signature.memory}
+        return Moment(step, one.inputs, memory)
 
 
 def _from_each(policy: Policy, visited: Visit) -> Iterator[Arrays]:
     """What the artifact gives from each state of the original."""
     policy.reset()
     for step, memory in enumerate(visited.memory):
+        reset_rows(policy, visited.script.resets[step])  # the clock starts anew with all rows
         if memory:
             policy.set_memory(memory)
         got = with_memory(policy.step(visited.script.now(step)), policy.memory)

@@ -22,6 +22,7 @@ from torchrl.modules import (
     OrnsteinUhlenbeckProcessModule,
 )
 
+from roadworthy.adapters import EXPLORATIONS
 from roadworthy.adapters.torchrl.distributions import DistributionHead
 from roadworthy.adapters.torchrl.rewritten import (
     DistributionalQValue,
@@ -32,7 +33,6 @@ from roadworthy.adapters.torchrl.rewritten import (
 from roadworthy.adapters.torchrl.stage import Stage
 from roadworthy.errors import Finding, UsageError, did_you_mean
 
-EXPLORATIONS = ("deterministic", "mode", "mean", "random")
 _MEANING = (
     "exploration='deterministic' (TorchRL's value for evaluation), 'mode', 'mean', or 'random' "
     "(the noise becomes an input that the runtime draws)"

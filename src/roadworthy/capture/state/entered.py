@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,41 +17,44 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.state.reach import Slot, function_roots, names_in
+from roadworthy.capture.state.asking import Question, question_in
+from roadworthy.capture.state.reach import (
+    Reach,
+    Slot,
+    function_roots,
+    is_written_here,
+    names_in,
+    root,
+)
 from roadworthy.lines import frame_line, is_authors
 
-# Builtins that answer differently at another moment, by the module that holds them.
-_CLOCKS = ("time", "datetime")
-_NOT_ASKED = ("sleep", "mktime", "strptime", "isoformat", "timestamp", "replace")
-_SYSTEM = ("posix", "nt")
-_ANSWERS = (
+# What of the world Python's own library may be asked for, on the author's behalf.
+_ASKED_THROUGH_PYTHON = ("time.", "datetime.", "os.", "random")
+# Of the system, what answers by more than its arguments.
+_SYSTEM_ANSWERS = (
     "stat", "lstat", "fstat", "listdir", "scandir", "read", "readlink", "access", "urandom",
     "getrandom", "times", "getloadavg", "getpid", "getcwd",
 )  # fmt: skip
-_READING_EVENTS = ("socket.", "subprocess.", "os.system", "urllib.", "sqlite3.", "mmap.", "shutil.")
+_READING_EVENTS = (
+    "ctypes.dlopen", "ctypes.dlsym", "mmap.", "os.system", "shutil.", "socket.", "sqlite3.",
+    "subprocess.", "urllib.",
+)  # fmt: skip
 _NESTED = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 # Machinery of Python's that looks at clocks and files for its own ends.
 _BOOKKEEPING = ("logging", "warnings.py", "linecache.py", "traceback.py", "tokenize.py")
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something that a call asks the world: what it is called, and the line that asks."""
-
-    name: str
-    line: str
 
 
 @dataclass(slots=True, eq=False)
 class Entered:
     """The author's functions that ran, in the order in which they were first entered.
 
-    `on_entry` is told of each before its body runs.
+    `on_entry` is told what each holds and says before its body runs.
     """
 
-    on_entry: Callable[[types.FunctionType], None]
+    on_entry: Callable[[Iterable[Slot], frozenset[str]], None]
     codes: set[types.CodeType] = field(default_factory=set)
     functions: list[types.FunctionType] = field(default_factory=list)
+    _owners: dict[int, weakref.ref[object]] = field(default_factory=dict)
     questions: dict[Question, None] = field(default_factory=dict)
 
     @property
@@ -63,6 +66,14 @@ class Entered:
         """What the functions hold, and the globals that they say."""
         for function in self.functions:
             yield from function_roots(function)
+
+    def hidden(self, reached: Reach) -> list[Slot]:
+        """The objects whose methods ran, that are still there, and that nothing reached holds."""
+        owners = [owner for each in self._owners.values() if (owner := each()) is not None]
+        return [
+            root(f"a {type(owner).__qualname__}" + (f" {place}" if place else ""), owner)
+            for place, owner in enumerate(each for each in owners if not reached.holds(each))
+        ]
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -82,14 +93,23 @@ class Entered:
             code = frame.f_code
             if code is _ENVIRON:
                 self._ask("os.environ", frame.f_back)
-            elif code in _ASKS_FOR_CAPTURE:
-                self._ask(f"torch.compiler.{code.co_name}", frame.f_back)
-            elif code not in self.codes and is_authors_code(code):
-                self._enter(frame)
+            elif code in _ASKS_TORCH:
+                self._ask(_ASKS_TORCH[code], frame.f_back)
+            elif is_authors_code(code):
+                self._own(frame)
+                if code not in self.codes:
+                    self._enter(frame)
         elif event == "c_call":
-            name = _asked(arg)
-            if name:
+            name = question_in(arg)
+            if name and (is_authors_code(frame.f_code) or _is_asked_through_python(name)):
                 self._ask(name, frame)
+
+    def _own(self, frame: types.FrameType) -> None:
+        code = frame.f_code
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if is_written_here(type(owner)):
+            with suppress(TypeError):  # some with __slots__ cannot be followed weakly
+                self._owners[id(owner)] = weakref.ref(owner)
 
     def _enter(self, frame: types.FrameType) -> None:
         code = frame.f_code
@@ -98,7 +118,7 @@ class Entered:
             return
         for function in _functions_of(frame):
             self.functions.append(function)
-            self.on_entry(function)
+            self.on_entry(function_roots(function), frozenset(names_in(code)))
 
     def _ask(self, name: str, frame: types.FrameType | None) -> None:
         line = _asking_line(frame)
@@ -159,21 +179,10 @@ def _is_pythons_file(name: str) -> bool:
     return (inside and "site-packages" not in name) or name.startswith("<frozen")
 
 
-def _asked(function: Any) -> str:
-    """The name of a builtin that asks the world, or nothing."""
-    name = getattr(function, "__name__", "")
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, type):
-        clock = owner.__module__ == "datetime" and name in ("now", "utcnow", "today")
-        return f"{owner.__module__}.{name}" if clock else ""
-    if isinstance(owner, random.Random):
-        return "random" if owner is _GLOBAL else ""
-    module = getattr(function, "__module__", None)
-    if module == "time" and name not in _NOT_ASKED:
-        return f"time.{name}"
-    if module in _SYSTEM and name in _ANSWERS:
-        return f"os.{name}"
-    return ""
+def _is_asked_through_python(name: str) -> bool:
+    """Whether a question is the author's, although Python's own library puts it."""
+    module, _, asked = name.partition(".")
+    return name.startswith(_ASKED_THROUGH_PYTHON) and (module != "os" or asked in _SYSTEM_ANSWERS)
 
 
 def _asking_line(frame: types.FrameType | None) -> str:
@@ -188,10 +197,14 @@ def _asking_line(frame: types.FrameType | None) -> str:
     return ""
 
 
-_GLOBAL = random._inst
-# A policy that asks whether it is captured can be one policy then, and another one later.
-_ASKS_FOR_CAPTURE = {
-    each.__code__ for each in (torch.compiler.is_exporting, torch.compiler.is_compiling)
+# Questions that torch answers in Python. A policy that asks whether it is captured can be one then,
+# and another one later.
+_ASKS_TORCH = {
+    torch.compiler.is_exporting.__code__: "torch.compiler.is_exporting",
+    torch.compiler.is_compiling.__code__: "torch.compiler.is_compiling",
+    torch.are_deterministic_algorithms_enabled.__code__: (
+        "torch.are_deterministic_algorithms_enabled"
+    ),
 }
 _ENVIRON = type(os.environ).__getitem__.__code__
 _listening: list[Entered] = []

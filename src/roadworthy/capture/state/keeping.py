@@ -19,19 +19,19 @@ class Keeper:
     """Remembers how things are when they are first met, and puts them back."""
 
     def __init__(self) -> None:
-        self._reach = Reach()
+        self.reach = Reach()
         self._undo: list[Callable[[], None]] = []
 
     def keep(self, roots: Iterable[Slot], names: frozenset[str] = frozenset()) -> None:
         """Remembers what can be reached from the roots, as far as it is not remembered already."""
-        self._reach.names |= names
-        for slot in self._reach.walk(roots):
+        self.reach.names |= names
+        for slot in self.reach.walk(roots):
             self._undo += kept(slot.value)
             if isinstance(slot.value, torch.nn.Module):
                 # The walk passes by the dicts that hold buffers: their names are the module's.
                 for internal in MODULE_INTERNALS:
                     self._undo += kept(vars(slot.value)[internal])
-            above = self._reach.slots.get(slot.parent)
+            above = self.reach.slots.get(slot.parent)
             outer = above is None or isinstance(above.value, _BY_SLOT)
             if slot.put is not None and outer and not isinstance(slot.value, FUNCTIONS):
                 self._undo.append(_putting(slot))

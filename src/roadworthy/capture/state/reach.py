@@ -32,10 +32,10 @@ _BUILT_IN = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
 )  # fmt: skip
+_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _HEAP_TYPE, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_IMMUTABLETYPE
-# Loggers know every logger and every handler of the process; nothing of theirs decides an action.
 # Symbols of sympy never change, but for what they remember of themselves, such as their hash.
-_NEVER_ENTERED = ("logging", "typing", "_pytest", "pytest", "sympy", "mpmath")
+_NEVER_ENTERED = ("typing", "_pytest", "pytest", "sympy", "mpmath")
 
 # The parent of what nothing else that is reached holds.
 OUTSIDE = "<outside>"
@@ -76,6 +76,10 @@ class Reach:
             self._seen[id(value)] = value
             stack.extend(list(self._inside(slot))[::-1])
 
+    def holds(self, value: object) -> bool:
+        """Whether a value was met."""
+        return id(value) in self._seen
+
     def _inside(self, slot: Slot) -> Iterator[Slot]:
         name, value = slot.name, slot.value
         if isinstance(value, dict):
@@ -103,6 +107,9 @@ class Reach:
             local = value.gi_frame.f_locals if value.gi_frame is not None else {}
             for key, each in local.items():
                 yield Slot(f"{name}.{key}", each, None, name)
+        elif type(value).__module__.partition(".")[0] == "logging":
+            # Loggers know every logger and every handler of the process.
+            yield from self._named(name, value, vars(value))
         elif not _is_closed(value):
             yield from self._object(name, value)
 
@@ -110,7 +117,7 @@ class Reach:
         yield from _slots(name, value)
         yield from _attributes(name, value)
         for kind in type(value).__mro__:
-            if _is_written_here(kind):
+            if is_written_here(kind):
                 yield Slot(kind.__qualname__, kind, None, OUTSIDE)
         known = isinstance(value, (torch.Tensor, np.ndarray, torch.nn.Module))
         if not known and not is_plain(value):
@@ -120,7 +127,7 @@ class Reach:
                     yield Slot(f"{name}.<{index}>", each, None, name)
 
     def _class(self, name: str, kind: type) -> Iterator[Slot]:
-        if not _is_written_here(kind):
+        if not is_written_here(kind):
             yield from self._named(name, kind, vars(kind))
             return
         for key, each in list(vars(kind).items()):
@@ -129,7 +136,7 @@ class Reach:
                 yield Slot(f"{name}.{key}", each, _attribute_setter(kind, key), name)
 
     def _named(self, name: str, holder: Any, held: Any) -> Iterator[Slot]:
-        """Of a module, or a class of a library: only what the code of the call says by name."""
+        """Of a module, a logger, a class of a library: only what the code of the call says."""
         fixed = isinstance(holder, type) and bool(holder.__flags__ & _IMMUTABLE)
         for key in self.names:
             if key in held and not isinstance(held[key], (*FUNCTIONS, *_BUILT_IN)):
@@ -142,11 +149,14 @@ class Reach:
 
 def is_plain(value: object) -> bool:
     """Whether an object is an instance of a class that was written in Python."""
-    flags = type(value).__flags__
-    return bool(flags & _HEAP_TYPE) and not flags & _IMMUTABLE
+    kind = type(value)
+    if not kind.__flags__ & _HEAP_TYPE or kind.__flags__ & _IMMUTABLE:
+        return False
+    # A class in C has methods in C; one in Python inherits them at most.
+    return not any(isinstance(each, _IN_C) for each in vars(kind).values())
 
 
-def _is_written_here(kind: type) -> bool:
+def is_written_here(kind: type) -> bool:
     """Whether a class is the author's: neither a library's nor Python's."""
     package = kind.__module__.partition(".")[0]
     return is_authors_class(kind) and package not in sys.stdlib_module_names

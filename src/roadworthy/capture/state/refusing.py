@@ -12,7 +12,7 @@ import torch
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
-from roadworthy.capture.state.entered import Question
+from roadworthy.capture.state.asking import Question
 from roadworthy.capture.state.reach import Slot, root
 from roadworthy.capture.state.starts import Works, declaration_of, made_at_first, memory_name
 from roadworthy.capture.state.watch import GENERATORS, State, watched
@@ -81,27 +81,27 @@ class _Words:
                 hint="freeze the statistics: update them in training mode only",
             )
         inside = _is_inside_module(slot.name, self.roots[0].value)
-        where = f"{self.owner}.{slot.name}" if inside else slot.name
+        place = slot.name.partition(".<")[0]  # what C code holds inside of it has no name
+        where = f"{self.owner}.{place}" if inside else place
         if isinstance(slot.value, _GENERATORS):
             return Finding(
                 code="RW111",
                 where=where,
                 what=f"random numbers are drawn at every call{_at(state.line)}",
                 hint="return the mean or the mode instead of a sample; if what is drawn does not "
-                f"matter: ignore=[{slot.name!r}]",
+                f"matter: ignore=[{place!r}]",
             )
         return Finding(
             code="RW112",
             where=where,
             what=f"a call writes it, and a later call reads it{_at(state.line)}",
-            hint=f"{self._declaration(slot, inside)}; if it does not matter: "
-            f"ignore=[{slot.name!r}]",
+            hint=f"{self._declaration(place, inside)}; if it does not matter: ignore=[{place!r}]",
         )
 
-    def _declaration(self, slot: Slot, inside: bool) -> str:
+    def _declaration(self, place: str, inside: bool) -> str:
         if self.declaration and inside:
             return f"declare what persists: {self.declaration}"
-        path = slot.name.partition("[")[0]
+        path = place.partition("[")[0].removesuffix(".get()")
         name = memory_name(path)
         if not inside:
             return (
@@ -122,7 +122,7 @@ class _Words:
                 hint="return the mean or the mode of the distribution instead of a sample; if what "
                 f"is drawn does not matter: ignore=[{question.name!r}]",
             )
-        if question.name.startswith("torch."):
+        if question.name.startswith("torch.compiler."):
             return Finding(
                 code="RW126",
                 where=question.line,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.state.entered import Entered, Question
+from roadworthy.capture.state.asking import Question
+from roadworthy.capture.state.entered import Entered
 from roadworthy.capture.state.flow import Flow, Leaving
 from roadworthy.capture.state.keeping import Keeper, all_kept
 from roadworthy.capture.state.moment import Moment, moment
-from roadworthy.capture.state.reach import Slot, function_roots, names_in
+from roadworthy.capture.state.reach import Slot
 from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.trail import Trail
 from roadworthy.spec.tolerance import SAME_POLICY
@@ -51,19 +53,21 @@ def watched(call: Call, roots: Sequence[Slot], exempt: Callable[[str], bool]) ->
     """What calls leave behind and read again, and what they ask; all is put back."""
     keeper = Keeper()
     keeper.keep(roots)
-    entered = Entered(
-        lambda function: keeper.keep(
-            function_roots(function), frozenset(names_in(function.__code__))
-        )
-    )
+    entered = Entered(keeper.keep)
+
+    hidden: list[Slot] = []
 
     def everything() -> Iterator[Slot]:
         yield from roots
         yield from entered.roots()
+        yield from hidden
 
     try:
         with entered.watching():
             call(0)
+        if entered.hidden(keeper.reach):  # perhaps only made by this call, and held since
+            hidden = entered.hidden(moment(everything, entered.names).reach)
+            keeper.keep(hidden)
         for index in range(1, WARMING):
             call(index)
         entered.questions.clear()
@@ -144,6 +148,22 @@ def _questions(
             if answered and line is None:
                 continue
         yield question
+    if "argv" in names:
+        ledger = Ledger()
+        with all_kept(everything(), names), _replaced(sys, "argv", stand_in(sys.argv, ledger)):
+            line = use_of(call, ledger, [], None)
+        if line is not None:
+            yield Question("sys.argv", line)
+
+
+@contextmanager
+def _replaced(holder: object, name: str, value: object) -> Iterator[None]:
+    before = getattr(holder, name)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
 
 
 @contextmanager
@@ -159,11 +179,8 @@ def _stopped(name: str, clock: Any, ledger: Ledger, after: Moment) -> Iterator[l
     for slot in after.reach.slots.values():
         if slot.value is clock and slot.put is not None:
             slot.put(answer)
-    setattr(time, name, answer)
-    try:
+    with _replaced(time, name, answer):
         yield answered
-    finally:
-        setattr(time, name, clock)
 
 
 def _generators() -> dict[str, object]:
@@ -196,9 +213,10 @@ def put_stand_in(slot: Slot, ledger: Ledger, after: Moment) -> bool:
     # One that has moved was drawn from, and PyTorch takes nothing else in its place.
     if isinstance(slot.value, torch.Generator):
         return False
-    while slot.put is None:  # a tuple is made anew as a whole
+    while slot.put is None:
         above = slots.get(slot.parent)
-        if above is None:
+        # Tuples and sets are made anew as a whole. Into what C code holds nothing can be put.
+        if above is None or not isinstance(above.value, (tuple, set, frozenset)):
             return False
         slot = above
     value = slot.value

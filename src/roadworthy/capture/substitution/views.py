@@ -81,9 +81,10 @@ def look(base: torch.Tensor, shape: Shape, window: Window) -> torch.Tensor:
 def readable(base: torch.Tensor, window: Window) -> torch.Tensor:
     """The window's values, whatever its geometry; writing to them does not reach `base`."""
     steps = [
-        torch.arange(size) * stride for size, stride in zip(window.size, window.stride, strict=True)
+        torch.arange(size, device=base.device) * stride
+        for size, stride in zip(window.size, window.stride, strict=True)
     ]
-    index = torch.full((), window.offset)
+    index = torch.full((), window.offset, device=base.device)
     for position, step in enumerate(steps):
         index = index + step.reshape(-1, *(1,) * (len(steps) - position - 1))
     return base.reshape(-1)[index]

@@ -1,0 +1,110 @@
+"""A checkpoint of any known framework as a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from roadworthy import checkpoints
+from roadworthy.adapters import adapter_for
+from roadworthy.checkpoints.opening import Contents, open_checkpoint
+from roadworthy.checkpoints.reading import NEEDS_TRUST, Answers, Reading
+from roadworthy.checkpoints.spaces import environment
+from roadworthy.errors import UsageError
+from roadworthy.source import Rewriting, Source
+from roadworthy.spec.port import About
+
+
+def describe(
+    path: Path,
+    *,
+    env: Any = None,
+    assume: Mapping[str, object] | None = None,
+    vecnormalize: str | os.PathLike[str] | None = None,
+    frame_stack: int | None = None,
+    trust: bool = False,
+    outputs: Sequence[str] | None = None,
+    about: Mapping[str, About] | None = None,
+    period_s: float | None = None,
+) -> Source:
+    """The source of the policy in a checkpoint.
+
+    env           a Gymnasium id, or what makes an environment: its spaces answer questions
+    assume        name of a question → its answer; recorded in the manifest as assumed
+    vecnormalize  the file of the statistics, where they do not lie beside the checkpoint
+    frame_stack   the policy was trained on so many observations at once; the port then takes one
+    trust         unpickle what cannot be read otherwise, with the installed framework
+    outputs       besides the action: "action_raw", "value", "logits" or "mean"
+    """
+    contents = open_checkpoint(path, trust=trust)
+    answers = answers_from(env, assume, vecnormalize, frame_stack)
+    try:
+        reading = checkpoints.read(contents, answers)
+    except UsageError as error:
+        if not trust or all(finding.code != NEEDS_TRUST for finding in error.findings):
+            raise
+        return _loaded(contents, error)
+    wanted = [reading.outputs[0], *(o for o in outputs or () if o != reading.outputs[0])]
+    source = reading.source(wanted, path.name)
+    truth = None
+    if trust:
+        truth = checkpoints.framework_of(contents).predicting(contents, answers, source)
+    return replace(
+        source,
+        about={**source.about, **(about or {})},
+        period_s=source.period_s if period_s is None else period_s,
+        origin=_origin(reading, answers, wanted),
+        rewritten=None
+        if truth is None
+        else Rewriting(truth.module, keywords="trust=True", alone=truth),
+    )
+
+
+def _loaded(contents: Contents, error: UsageError) -> Source:
+    """The source of what the installed framework loads, where the file alone does not do."""
+    model = checkpoints.framework_of(contents).live(contents)
+    row = None if model is None else adapter_for(model)
+    if row is None:
+        raise error
+    made = row.load()(model)
+    assert isinstance(made, Source)
+    return made
+
+
+def answers_from(
+    env: Any = None,
+    assume: Mapping[str, object] | None = None,
+    vecnormalize: str | os.PathLike[str] | None = None,
+    frame_stack: int | None = None,
+) -> Answers:
+    """All that the user said about a checkpoint."""
+    if frame_stack is not None and frame_stack < 2:
+        raise UsageError(
+            f"a stack of {frame_stack} observations is none",
+            where="frame_stack",
+            hint="leave it out, or give the number that training stacked: 4",
+        )
+    statistics = None if vecnormalize is None else Path(vecnormalize)
+    if statistics is not None and not statistics.is_file():
+        raise UsageError(f"{statistics} does not exist", where="vecnormalize")
+    return Answers(
+        assume,
+        env=None if env is None else environment(env),
+        vecnormalize=statistics,
+        frame_stack=frame_stack,
+    )
+
+
+def _origin(reading: Reading, answers: Answers, wanted: Sequence[str]) -> dict[str, Any]:
+    """What the manifest keeps: enough to read the same file in the same way again."""
+    said: dict[str, Any] = {}
+    if answers.answered:
+        said["assume"] = dict(answers.answered)
+    if answers.frame_stack is not None:
+        said["frame_stack"] = answers.frame_stack
+    if len(wanted) > 1:
+        said["outputs"] = list(wanted[1:])
+    return {**reading.to_json(), "keywords": said}

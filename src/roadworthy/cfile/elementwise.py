@@ -1,0 +1,163 @@
+"""Operations on single elements: their type, their C, and NumPy where constants can be folded.
+
+Only what IEEE 754 fixes to the last bit is folded: the file is then the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from roadworthy.cfile.values import Tree, Value, const
+from roadworthy.spec.port import Array
+
+C_TYPES = {
+    "float16": "float", "float32": "float", "float64": "double", "bool": "uint8_t",
+    "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
+    "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
+}  # fmt: skip
+BOOL = np.dtype(bool)
+COMPARISONS = {
+    "Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">=",
+}  # fmt: skip
+_LOGIC = {"And": "({0} && {1})", "Or": "({0} || {1})", "Xor": "(!{0} != !{1})", "Not": "(!{0})"}
+# The same for floats and doubles; what begins with rw_ comes from the library, with its type.
+_FLOAT = {
+    "Add": "({0} + {1})", "Sub": "({0} - {1})", "Mul": "({0} * {1})", "Div": "({0} / {1})",
+    "Neg": "(-{0})", "Abs": "@fabs({0})", "Sqrt": "@sqrt({0})", "Floor": "@floor({0})",
+    "Ceil": "@ceil({0})", "Round": "@rint({0})", "Reciprocal": "(1 / {0})",
+    "Exp": "rw_exp({0})", "Log": "rw_log({0})", "Tanh": "rw_tanh({0})", "Erf": "rw_erf({0})",
+    "Sigmoid": "rw_sigmoid({0})", "Softplus": "rw_softplus({0})", "Sin": "rw_sin({0})",
+    "Cos": "rw_cos({0})", "Tan": "rw_tan({0})", "Atan": "rw_atan({0})", "Asin": "rw_asin({0})",
+    "Acos": "rw_acos({0})", "Sinh": "rw_sinh({0})", "Cosh": "rw_cosh({0})",
+    "Asinh": "rw_asinh({0})", "Acosh": "rw_acosh({0})", "Atanh": "rw_atanh({0})",
+    "Pow": "rw_pow({0}, {1})", "Mod": "rw_mod({0}, {1})", "Fmod": "@fmod({0}, {1})",
+    "Max": "rw_max({0}, {1})", "Min": "rw_min({0}, {1})",
+    "Relu": "rw_relu({0})", "LeakyRelu": "rw_leaky({0}, {1})", "Elu": "rw_elu({0}, {1})",
+    "Sign": "rw_sign({0})", "IsNaN": "({0} != {0})",
+}  # fmt: skip
+_WHOLE = {
+    "Add": "+", "Sub": "-", "Mul": "*",
+    "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^",
+}  # fmt: skip
+_WHOLE_CALLS = {
+    "Max": "rw_maxi", "Min": "rw_mini", "Div": "rw_divi", "Mod": "rw_modi", "Fmod": "rw_remi",
+}  # fmt: skip
+_EXACT: dict[str, Callable[..., Array]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative, "Abs": np.abs,
+    "Sqrt": np.sqrt, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Max": np.maximum,
+    "Min": np.minimum, "Equal": np.equal, "Less": np.less, "LessOrEqual": np.less_equal,
+    "Greater": np.greater, "GreaterOrEqual": np.greater_equal, "And": np.logical_and,
+    "Or": np.logical_or, "Xor": np.logical_xor, "Not": np.logical_not, "Where": np.where,
+    "Mod": np.mod, "Fmod": np.fmod, "Sign": np.sign,
+}  # fmt: skip
+
+
+def elementwise(op: str, *args: Value, dtype: np.dtype | None = None) -> Value:
+    """The operation as a value: folded where all is known and exact, else a tree."""
+    first = args[1] if op == "Where" else args[0]
+    kind = dtype or (
+        BOOL if op in COMPARISONS or op in _LOGIC or op.startswith("Is") else first.dtype
+    )
+    if op == "Cast" and kind == first.dtype:
+        return first
+    shape = np.broadcast_shapes(*(each.shape for each in args))
+    known = [numbers for each in args if (numbers := each.known) is not None]
+    if len(known) == len(args):
+        folded = _folded(op, known, kind)
+        if folded is not None:
+            return const(np.broadcast_to(folded, shape))
+    return Tree(op, args, kind, shape)
+
+
+def _folded(op: str, known: list[Array], dtype: np.dtype) -> Array | None:
+    with np.errstate(all="ignore"):
+        if op == "Cast":
+            return saturated(known[0], dtype)
+        if op == "Div":
+            if dtype.kind == "f":
+                return np.asarray(known[0] / known[1], dtype)
+            if (known[1] == 0).any():
+                return None
+            quotient = np.abs(known[0]) // np.abs(known[1])
+            return np.asarray(quotient * np.sign(known[0]) * np.sign(known[1]), dtype)
+        if op in ("Mod", "Fmod") and dtype.kind != "f" and (known[1] == 0).any():
+            return None
+        return np.asarray(_EXACT[op](*known), dtype) if op in _EXACT else None
+
+
+def saturated(array: Array, dtype: np.dtype) -> Array:
+    """The cast as the C does it: floats beyond the range of a whole number take its end, NaN 0."""
+    if array.dtype.kind == "f" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        whole = np.nan_to_num(np.trunc(array.astype(np.float64)), nan=0.0)
+        inside = np.clip(whole, -(2.0**63), 2.0**63)
+        flat = [min(max(int(each), limits.min), limits.max) for each in inside.ravel()]
+        return np.asarray(flat, dtype=dtype).reshape(array.shape)
+    return array.astype(dtype)
+
+
+def expression(tree: Tree, args: list[str]) -> str:
+    """The operation in C, each argument being an expression of its own."""
+    op, dtype = tree.op, tree.dtype
+    given = tree.args[1].dtype if op == "Where" else tree.args[0].dtype
+    text = _plain(op, given, dtype, args)
+    if text is None:
+        raise NotImplementedError(f"{op} of {given}")
+    return f"rw_half({text})" if dtype == np.float16 and op not in ("Where",) else text
+
+
+def _plain(op: str, given: np.dtype, dtype: np.dtype, args: list[str]) -> str | None:
+    if op == "RoundHalf":
+        return args[0]
+    if op in _LOGIC:
+        return _LOGIC[op].format(*args)
+    if op in COMPARISONS:
+        return f"({args[0]} {COMPARISONS[op]} {args[1]})"
+    if op == "Where":
+        return f"({args[0]} ? {args[1]} : {args[2]})"
+    if op == "Cast":
+        return _cast(given, dtype, args[0])
+    if given.kind == "f":
+        template = _FLOAT.get(op)
+        return None if template is None else _typed(template, given).format(*args)
+    if op in _WHOLE_CALLS:
+        return f"{_WHOLE_CALLS[op]}_{given.name}({args[0]}, {args[1]})"
+    own = C_TYPES[given.name]
+    # Without a sign, and wide enough not to be promoted: overflow wraps around, as it does in ONNX.
+    wide = "uint64_t" if given.itemsize == 8 else "uint32_t"
+    if op in _WHOLE:
+        return f"({own})(({wide}){args[0]} {_WHOLE[op]} ({wide}){args[1]})"
+    if op in ("ShiftLeft", "ShiftRight"):
+        # By more bits than there are C leaves it open: nothing is left then.
+        shifted = f"({wide}){args[0]} {'<<' if op == 'ShiftLeft' else '>>'} {args[1]}"
+        return f"({args[1]} < {8 * given.itemsize} ? ({own})({shifted}) : ({own})0)"
+    if op == "BitwiseNot":
+        return f"({own})~({wide}){args[0]}"
+    if op == "Neg":
+        return f"({own})(({wide})0 - ({wide}){args[0]})"
+    if op in ("Abs", "Relu"):
+        less = f"({own})(({wide})0 - ({wide}){args[0]})" if op == "Abs" else f"({own})0"
+        return args[0] if given.kind == "u" else f"({args[0]} < 0 ? {less} : {args[0]})"
+    if op == "Sign":
+        return f"({own})(({args[0]} > 0) - ({args[0]} < 0))"
+    return None
+
+
+def _typed(template: str, dtype: np.dtype) -> str:
+    """`@fabs` and `rw_exp` for floats, their names with a d or without an f for doubles."""
+    if dtype == np.float64:
+        return template.replace("@", "").replace("rw_", "rw_d_")
+    head, mark, tail = template.partition("@")
+    return head + tail.replace("(", "f(", 1) if mark else template
+
+
+def _cast(given: np.dtype, dtype: np.dtype, text: str) -> str:
+    if dtype == BOOL:
+        return f"({text} != 0)"
+    if given == BOOL:
+        text = f"({text} != 0)"
+    elif given.kind == "f" and dtype.kind in "iu":
+        return f"rw_to_{dtype.name}({text})"
+    return f"({C_TYPES[dtype.name]}){text}" if C_TYPES[dtype.name] != C_TYPES[given.name] else text

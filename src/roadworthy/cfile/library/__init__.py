@@ -1,0 +1,36 @@
+"""The C that policies share, function by function; each policy takes along what it calls."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+_NAME = re.compile(r"\brw_\w+")
+_HEAD = re.compile(r"^(?:static[^(]*?\b(rw_\w+)\()", re.M)
+
+
+@cache
+def functions() -> dict[str, str]:
+    """Name → text of every function in the files beside this one, in their order."""
+    found: dict[str, str] = {}
+    for file in ("math.c",):
+        text = resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
+        for block in text.split("\n}\n"):
+            head = _HEAD.search(block)
+            if head:
+                lines = block[: head.start()].rstrip().rpartition("\n\n")[2]
+                comment = f"{lines}\n" if lines.startswith("/*") and "*/" in lines else ""
+                found[head[1]] = f"{comment}{block[head.start() :]}\n}}"
+    return found
+
+
+def called(text: str, known: dict[str, str]) -> list[str]:
+    """The functions that a text calls, and those that they call, in the order of definition."""
+    wanted: set[str] = set()
+    front = set(_NAME.findall(text))
+    while front:
+        new = {name for name in front if name in known} - wanted
+        wanted |= new
+        front = {name for each in new for name in _NAME.findall(known[each])}
+    return [known[name] for name in known if name in wanted]

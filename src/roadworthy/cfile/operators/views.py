@@ -1,0 +1,246 @@
+"""Operators that only move elements: operations of NumPy on where the elements lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import EllipsisType
+
+import numpy as np
+
+from roadworthy.cfile.elementwise import elementwise
+from roadworthy.cfile.graph import DTYPES, Node
+from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
+from roadworthy.cfile.operators.reading import (
+    given,
+    integer,
+    integers,
+    known,
+    needed,
+    numbers,
+    text,
+)
+from roadworthy.cfile.values import Leaf, Tree, Value, const, moved, size
+from roadworthy.spec.port import Array
+
+Inputs = Sequence[Result | None]
+
+
+# What NumPy takes between brackets.
+Index = Array | slice | int | EllipsisType | None
+
+
+def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
+    """The value moved; a tree whose elements would be computed again is written out first."""
+    if isinstance(value, Tree):
+        shape = move(np.broadcast_to(np.int64(0), value.shape)).shape
+        if np.prod(shape, dtype=np.int64) > size(value):
+            value = walk.stored(value)
+    return moved(value, move)
+
+
+def taken(walk: Lowering, value: Value, *index: Index) -> Value:
+    """`value[index]`."""
+    return view(walk, value, lambda each: np.asarray(each[index]))
+
+
+def _reshape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x, shape = needed(inputs, 0), [int(each) for each in known(inputs, 1, "a shape")]
+    if not integer(node, "allowzero", 0):
+        shape = [x.shape[axis] if each == 0 else each for axis, each in enumerate(shape)]
+    return [view(walk, x, lambda index: index.reshape(shape))]
+
+
+def _flatten(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    axis = integer(node, "axis", 1)
+    axis += len(x.shape) if axis < 0 else 0
+    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
+    return [view(walk, x, lambda index: index.reshape(rows, -1))]
+
+
+def _transpose(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    order = integers(node, "perm", range(len(x.shape))[::-1])
+    return [view(walk, x, lambda index: index.transpose(order))]
+
+
+def _squeeze(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x, axes = needed(inputs, 0), numbers(inputs, 1, "axes")
+    if axes is None:
+        return [view(walk, x, np.squeeze)]
+    return [view(walk, x, lambda index: np.squeeze(index, tuple(axes)))]
+
+
+def _unsqueeze(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    axes = tuple(int(each) for each in known(inputs, 1, "axes").ravel())
+    return [view(walk, needed(inputs, 0), lambda index: np.expand_dims(index, axes))]
+
+
+def _expand(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    shape = np.broadcast_shapes(x.shape, tuple(int(each) for each in known(inputs, 1, "a shape")))
+    return [view(walk, x, lambda index: np.broadcast_to(index, shape))]
+
+
+def _tile(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    times = [int(each) for each in known(inputs, 1, "repeats")]
+    return [view(walk, needed(inputs, 0), lambda index: np.tile(index, times))]
+
+
+def _slice(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    starts, ends = (known(inputs, place, "a slice").ravel() for place in (1, 2))
+    axes = numbers(inputs, 3, "axes") or list(range(len(starts)))
+    steps = numbers(inputs, 4, "a step") or [1] * len(starts)
+    taken = [slice(None)] * len(x.shape)
+    for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
+        length = x.shape[axis]
+        first = start + length if start < 0 else start
+        last = end + length if end < 0 else end
+        if step > 0:
+            taken[axis] = slice(min(max(first, 0), length), min(max(last, 0), length), step)
+        else:
+            stop = max(last, -1)
+            taken[axis] = slice(min(first, length - 1), None if stop < 0 else stop, step)
+    return [view(walk, x, lambda index: index[tuple(taken)])]
+
+
+def _split(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x, sizes = needed(inputs, 0), numbers(inputs, 1, "sizes")
+    axis = integer(node, "axis", 0)
+    if sizes is None:
+        parts = integer(node, "num_outputs", len(node.outputs))
+        each = -(-x.shape[axis] // parts)
+        sizes = [each] * (parts - 1) + [x.shape[axis] - each * (parts - 1)]
+    ends = np.cumsum(sizes)
+    if isinstance(x, Tree):
+        x = walk.stored(x)  # each part would evaluate what it shares with the others
+    return [
+        taken(walk, x, *(slice(None),) * (axis % len(x.shape)), slice(end - length, end))
+        for end, length in zip(ends.tolist(), sizes, strict=True)
+    ]
+
+
+def joined(walk: Lowering, parts: Sequence[Value], axis: int) -> Value:
+    """The parts side by side, in a buffer of their own."""
+    parts = [each for each in parts if size(each)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    every = [each.known for each in parts]
+    if all(each is not None for each in every):
+        return const(np.concatenate(every, axis))  # type: ignore[arg-type]
+    first = parts[0]
+    if isinstance(first, Leaf) and all(
+        isinstance(each, Leaf) and each.buffer is first.buffer for each in parts
+    ):
+        return Leaf(first.buffer, np.concatenate([each.index for each in parts], axis))  # type: ignore[union-attr]
+    axis += len(first.shape) if axis < 0 else 0
+    length = sum(each.shape[axis] for each in parts)
+    shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
+    buffer = walk.work(first.dtype, int(np.prod(shape, dtype=np.int64)))
+    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    start = 0
+    for each in parts:
+        end = start + each.shape[axis]
+        walk.write(buffer, places.take(range(start, end), axis), each)
+        start = end
+    return Leaf(buffer, places)
+
+
+def _concat(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    parts = [needed(inputs, place) for place in range(len(inputs))]
+    return [joined(walk, parts, integer(node, "axis", 0))]
+
+
+def padded(walk: Lowering, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
+    """The value inside a border of one number; negative widths cut."""
+    cut = tuple(
+        slice(max(-a, 0), size_ - max(-b, 0)) for (a, b), size_ in zip(widths, x.shape, strict=True)
+    )
+    x = view(walk, x, lambda index: index[cut])
+    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
+    if not any(a or b for a, b in widths):
+        return x
+    shape = tuple(a + each + b for (a, b), each in zip(widths, x.shape, strict=True))
+    count = int(np.prod(shape, dtype=np.int64))
+    places = np.arange(count).reshape(shape)
+    buffer = walk.work(x.dtype, count)
+    inside = tuple(slice(a, a + each) for (a, _), each in zip(widths, x.shape, strict=True))
+    walk.write(buffer, places, moved(fill, lambda index: np.broadcast_to(index.reshape(()), shape)))
+    walk.write(buffer, places[inside], x)
+    return Leaf(buffer, places)
+
+
+def _pad(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x, pads = needed(inputs, 0), known(inputs, 1, "a border").ravel().tolist()
+    axes = numbers(inputs, 3, "axes") or list(range(len(x.shape)))
+    widths = [(0, 0)] * len(x.shape)
+    for place, axis in enumerate(axes):
+        widths[axis] = (pads[place], pads[place + len(axes)])
+    mode = text(node, "mode", "constant")
+    if mode in ("edge", "reflect", "wrap"):
+        return [view(walk, x, lambda index: np.pad(index, widths, mode=mode))]  # type: ignore[call-overload]
+    if mode != "constant":
+        raise Unsupported(f"mode={mode}")
+    fill = given(inputs, 2)
+    return [padded(walk, x, widths, const(np.zeros((), x.dtype)) if fill is None else fill)]
+
+
+def _identity(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    return [needed(inputs, 0)]
+
+
+def _shape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    shape = needed(inputs, 0).shape
+    if node.op == "Size":
+        return [const(np.asarray(np.prod(shape, dtype=np.int64)))]
+    end = node.attributes.get("end")
+    chosen = shape[integer(node, "start", 0) : end if isinstance(end, int) else None]
+    return [const(np.asarray(chosen, dtype=np.int64))]
+
+
+def _filled(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    shape = tuple(int(each) for each in known(inputs, 0, "a shape"))
+    value = node.attributes.get("value")
+    array = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
+    walk.work(array.dtype, int(np.prod(shape, dtype=np.int64)))
+    return [const(np.broadcast_to(array.reshape(()), shape))]
+
+
+def _constant(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    for name, value in node.attributes.items():
+        if isinstance(value, np.ndarray):
+            return [const(value)]
+        if name.startswith("value_"):
+            dtype = np.float32 if "float" in name else np.int64
+            return [const(np.asarray(value, dtype=dtype))]
+    raise Unsupported("a constant without a number")
+
+
+def _range(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    start, limit, delta = (known(inputs, place, "a range") for place in range(3))
+    return [const(np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype))]
+
+
+def _eye_like(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    dtype = DTYPES.get(integer(node, "dtype", 0), x.dtype)
+    return [const(np.eye(x.shape[0], x.shape[1], k=integer(node, "k", 0)).astype(dtype))]
+
+
+def _trilu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    x = needed(inputs, 0)
+    k = int(known(inputs, 1, "a diagonal").item()) if given(inputs, 1) is not None else 0
+    keep = np.triu if integer(node, "upper", 1) else np.tril
+    mask = keep(np.ones(x.shape[-2:], bool), k)
+    return [elementwise("Where", const(mask), x, const(np.zeros((), x.dtype)))]
+
+
+OPERATORS: dict[str, Lower] = {
+    "Reshape": _reshape, "Flatten": _flatten, "Transpose": _transpose, "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze, "Expand": _expand, "Tile": _tile, "Slice": _slice, "Split": _split,
+    "Concat": _concat, "Pad": _pad, "Identity": _identity, "Dropout": _identity, "Shape": _shape,
+    "Size": _shape, "ConstantOfShape": _filled, "Constant": _constant, "Range": _range,
+    "EyeLike": _eye_like,
+    "Trilu": _trilu,
+}  # fmt: skip

@@ -1,0 +1,307 @@
+"""The whole of policy.c: what was lowered as text, and the constants beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from roadworthy.cfile import kernels, library
+from roadworthy.cfile.elementwise import C_TYPES
+from roadworthy.cfile.graph import Graph
+from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.lowering import Lowered, lowered
+from roadworthy.cfile.operators import OPERATORS
+from roadworthy.cfile.planning import planned
+from roadworthy.cfile.render import SHORT, Writer
+from roadworthy.spec.port import BATCH, Array
+
+ABI = 1
+_NAME = re.compile(r"\W+")
+# A constant that the engine hands over instead of compiling it.
+HANDED = ("float", "double")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Place:
+    """A port of the graph in C: its name, and how the elements of one row lie in it.
+
+    outer, inner  how many elements come before and behind the batch axis
+    batched       whether there is such an axis
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    outer: int
+    inner: int
+    batched: bool
+
+    @property
+    def kind(self) -> str:
+        return "uint16_t" if self.dtype == "float16" else C_TYPES[self.dtype]
+
+    @property
+    def size(self) -> int:
+        """Elements of one row, or of all where rows have no axis."""
+        return self.outer * self.inner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Code:
+    """A graph in C.
+
+    inputs, outputs  its ports, in the order in which `policy_run` takes their addresses
+    work             C type → elements of the work area
+    constants        C type → numbers
+    functions        the C that it calls
+    step             the lines of its body
+    """
+
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    work: Mapping[str, int]
+    constants: Mapping[str, Array] = field(repr=False)
+    functions: tuple[str, ...] = field(repr=False)
+    step: tuple[str, ...] = field(repr=False)
+
+
+def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") -> Code:
+    """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so."""
+    sizes = {**dims, BATCH: 1}
+    found: Lowered = lowered(graph, OPERATORS, sizes, weights)
+    taken: set[str] = set()
+    inputs = [
+        _place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs
+    ]
+    outputs = [
+        _place(each.name, each.dtype, each.shape, sizes, "out", taken) for each in graph.outputs
+    ]
+    names = {
+        id(buffer): place.name
+        for buffer, place in zip((*found.inputs, *found.outputs), (*inputs, *outputs), strict=True)
+    }
+    plan = planned(found.statements)
+    writer = Writer(plan, names)
+    step = tuple(writer.lines(found.statements))
+    text = "\n".join(step)
+    known = {**library.functions(), **kernels.functions()}
+    return Code(
+        inputs=tuple(inputs), outputs=tuple(outputs), work=plan.sizes,
+        constants=writer.constants.arrays(), step=step,
+        functions=tuple(library.called(text, known)),
+    )  # fmt: skip
+
+
+def _place(
+    name: str,
+    dtype: str,
+    shape: tuple[int | str, ...],
+    dims: Mapping[str, int],
+    side: str,
+    taken: set[str],
+) -> Place:
+    sizes = [dims[each] if isinstance(each, str) else each for each in shape]
+    axis = shape.index(BATCH) if BATCH in shape else 0
+    own = base = f"{side}_{_NAME.sub('_', name)}"
+    number = 2
+    while own in taken:
+        own, number = f"{base}_{number}", number + 1
+    taken.add(own)
+    fixed = tuple(each if each == BATCH else size for each, size in zip(shape, sizes, strict=True))
+    return Place(
+        name=own, dtype=dtype, shape=fixed, outer=int(np.prod(sizes[:axis], dtype=np.int64)),
+        inner=int(np.prod(sizes[axis:], dtype=np.int64)), batched=BATCH in shape,
+    )  # fmt: skip
+
+
+HEAD = """\
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the weights in this file are for processors that store the low byte first"
+#endif
+/* Reproducible unless POLICY_FAST is defined: no product is fused with the sum that follows. */
+#if defined(__clang__)
+#if defined(POLICY_FAST)
+#pragma clang fp contract(fast)
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+#elif defined(__GNUC__) && !defined(POLICY_FAST)
+/* gcc 12 fuses neighbouring sums and differences in blocks even so: it must not look for them. */
+#pragma GCC optimize("-ffp-contract=off", "-fno-tree-slp-vectorize")
+#elif defined(__GNUC__)
+#pragma GCC optimize("-ffp-contract=fast")
+#endif
+"""
+
+VECTORS = """\
+/* As many floats as one register holds. Which it is changes the speed and not a bit of a result. */
+#if defined(__GNUC__) && !defined(POLICY_SCALAR)
+#if defined(__AVX512F__)
+#define RW_LANES 16
+#elif defined(__AVX__)
+#define RW_LANES 8
+#elif defined(__SSE2__) || defined(__wasm_simd128__) || defined(__aarch64__)
+#define RW_LANES 4
+#endif
+#endif
+#if defined(RW_LANES)
+typedef float rw_vec __attribute__((vector_size(4 * RW_LANES), aligned(4), may_alias));
+#define RW_LOAD(place) (*(const rw_vec *)(const void *)(place))
+#define RW_SAVE(place, value) (*(rw_vec *)(void *)(place) = (value))
+#else
+#define RW_LANES 1
+typedef float rw_vec;
+#define RW_LOAD(place) (*(place))
+#define RW_SAVE(place, value) (*(place) = (value))
+#endif
+"""
+
+
+def body(given: Code, *, handed: bool) -> Iterator[str]:
+    """The lines of policy.c behind its head; constants are in it, or handed over by the caller."""
+    text = "\n".join(given.functions)
+    if "rw_vec" in text:
+        yield VECTORS
+    for kind, array in given.constants.items():
+        if kind in HANDED and handed:
+            continue
+        yield from _constants(kind, array)
+    for each in given.functions:
+        yield from (each, "")
+    yield from _step(given)
+    yield from _run(given, handed=handed)
+
+
+def work_struct(given: Code) -> list[str]:
+    """The members of the work area: what a step keeps while it runs, and no longer."""
+    members = [f"    {kind} {SHORT[kind]}[{size}];" for kind, size in given.work.items() if size]
+    members += [
+        f"    {place.kind} row_{place.name}[{place.size}];"
+        for place in (*given.inputs, *given.outputs)
+        if _scattered(place)
+    ]
+    return members or ["    char nothing;"]
+
+
+def _scattered(place: Place) -> bool:
+    """Whether the elements of a row are apart where there are several rows."""
+    return place.batched and place.outer > 1
+
+
+def _constants(kind: str, array: Array) -> Iterator[str]:
+    name = f"c{SHORT[kind]}"
+    if kind in HANDED:
+        bits = np.ascontiguousarray(array).view(np.uint32 if kind == "float" else np.uint64)
+        width = "uint32_t" if kind == "float" else "uint64_t"
+        yield f"static const union {{ {width} bits[{array.size}]; {kind} values[{array.size}]; }}"
+        yield f"rw_{name} = {{{{"
+        yield from _wrapped(
+            [f"0x{each:x}" + ("u" if kind == "float" else "ull") for each in bits.tolist()]
+        )
+        yield "}};"
+    else:
+        yield f"static const {kind} rw_{name}[{array.size}] = {{"
+        low = "INT64_MIN" if kind == "int64_t" else "INT32_MIN"
+        ends = {np.iinfo(np.int64).min, np.iinfo(np.int32).min}
+        suffix = {"uint64_t": "u", "uint32_t": "u"}.get(kind, "")
+        yield from _wrapped(
+            [low if each in ends else f"{each}{suffix}" for each in array.astype(object).tolist()]
+            if array.dtype != bool
+            else ["1" if each else "0" for each in array.tolist()]
+        )
+        yield "};"
+    yield ""
+
+
+def _wrapped(words: list[str], each: int = 12) -> Iterator[str]:
+    for start in range(0, len(words), each):
+        yield ",".join(words[start : start + each]) + ","
+
+
+def _step(given: Code) -> Iterator[str]:
+    yield "/* One row. */"
+    arguments = [f"const {place.kind} *restrict {place.name}" for place in given.inputs]
+    arguments += [f"{place.kind} *restrict {place.name}" for place in given.outputs]
+    arguments.append("policy_work *restrict work")
+    arguments += [f"const {kind} *restrict c{SHORT[kind]}" for kind in given.constants]
+    yield "static void rw_step(" + ",\n    ".join(arguments) + ")"
+    yield "{"
+    for kind, size in given.work.items():
+        if size:
+            yield f"    {kind} *const {SHORT[kind]} = work->{SHORT[kind]};"
+    used = {name for line in given.step for name in re.findall(r"\w+", line)}
+    for name in (*(p.name for p in given.inputs), *(f"c{SHORT[kind]}" for kind in given.constants)):
+        if name not in used:
+            yield f"    (void){name};"
+    if not given.work:
+        yield "    (void)work;"
+    yield from given.step
+    yield "}"
+    yield ""
+
+
+def _run(given: Code, *, handed: bool) -> Iterator[str]:
+    """`policy_run`: addresses of ports, work area and handed constants in one list; any rows."""
+    places = (*given.inputs, *given.outputs)
+    yield "void policy_run(void *const *places, int rows)"
+    yield "{"
+    yield f"    policy_work *const work = (policy_work *)places[{len(places)}];"
+    yield "    for (int row = 0; row < rows; row++) {"
+    arguments = []
+    for number, place in enumerate(places):
+        const = "const " if place in given.inputs else ""
+        whole = f"({const}{place.kind} *)places[{number}]"
+        if _scattered(place):
+            if place in given.inputs:
+                yield from _copied(place, f"work->row_{place.name}", whole, gather=True)
+            arguments.append(f"work->row_{place.name}")
+        elif place.batched:
+            arguments.append(f"{whole} + row * {place.inner}")
+        else:
+            arguments.append(whole)
+    arguments.append("work")
+    held = len(places) + 1
+    for kind in given.constants:
+        name = f"c{SHORT[kind]}"
+        if kind in HANDED and handed:
+            arguments.append(f"(const {kind} *)places[{held}]")
+            held += 1
+        else:
+            arguments.append(f"rw_{name}.values" if kind in HANDED else f"rw_{name}")
+    yield "        rw_step(" + ",\n            ".join(arguments) + ");"
+    for number, place in enumerate(places):
+        if _scattered(place) and place in given.outputs:
+            whole = f"({place.kind} *)places[{number}]"
+            yield from _copied(place, f"work->row_{place.name}", whole, gather=False)
+    yield "    }"
+    yield "}"
+
+
+def _copied(place: Place, row: str, whole: str, *, gather: bool) -> Iterator[str]:
+    """One row out of an array whose rows are apart, or back into it."""
+    ends = (f"{row} + i * {place.inner}", f"{whole} + (i * rows + row) * {place.inner}")
+    target, source = ends if gather else reversed(ends)
+    yield f"        for (int i = 0; i < {place.outer}; i++) {{"
+    yield f"            memcpy({target},"
+    yield f"                {source},"
+    yield f"                sizeof({place.kind}) * {place.inner});"
+    yield "        }"
+
+
+def engine_source(given: Code) -> str:
+    """A file for this machine alone: `policy_run` over constants that the caller holds."""
+    lines = [
+        HEAD, "typedef struct {", *work_struct(given), "} policy_work;", "",
+        "void policy_run(void *const *places, int rows);", "size_t policy_work_size(void);", "",
+        "size_t policy_work_size(void)", "{", "    return sizeof(policy_work);", "}", "",
+        *body(given, handed=True), "",
+    ]  # fmt: skip
+    return "\n".join(lines)

@@ -1,0 +1,63 @@
+"""Bare state_dicts of MLP, CNN, LSTM and GRU actors: weights, and no word about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roadworthy.checkpoints.actor import stacked
+from roadworthy.checkpoints.chain import chain_of, refuse_no_chain
+from roadworthy.checkpoints.chain_network import ChainNetwork, ask_images
+from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
+from roadworthy.checkpoints.questions import (
+    ask_activation,
+    ask_head,
+    ask_no_normalizer,
+)
+from roadworthy.checkpoints.reading import Answers, Reading
+from roadworthy.source import Source
+
+NAME = "a bare state_dict"
+
+
+def recognise(contents: Contents) -> str | None:
+    """Why the file looks like a state_dict: it maps names to tensors, and to nothing else."""
+    weights = contents.tensors()
+    whole = isinstance(contents.tree, dict) and len(weights) == len(contents.tree)
+    return "it maps names to tensors, and to nothing else" if whole and weights else None
+
+
+def read(contents: Contents, answers: Answers) -> Reading:
+    """What can be known of a network by the names and shapes of its weights."""
+    weights = contents.tensors()
+    refuse_bad_weights(weights, contents.where)
+    chain = chain_of(weights)
+    refuse_no_chain(chain, contents.where)
+    activation = ask_activation(answers)
+    images = ask_images(answers, chain) if chain.of("conv") else None
+    if chain.of("lstm", "gru"):
+        answers.note("behind the recurrent layer", "no activation", "the usual way")
+    ask_no_normalizer(answers)
+    head = ask_head(answers, chain.layers[-1].outputs)
+    for name in chain.noise:
+        answers.note(name, "the noise of training, not used")
+
+    def build(outputs: Sequence[str]) -> Source:
+        assert activation is not None
+        assert head is not None
+        network = ChainNetwork(chain, activation, images, contents.where)
+        source = head.source(network, network.example(), network.memory(), outputs)
+        if answers.frame_stack is None:
+            return source
+        return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
+
+    return Reading(
+        framework=NAME,
+        architecture=chain.text + (f", {activation}" if activation else ""),
+        observation=answers.env.observation if answers.env else None,
+        action=answers.env.action if answers.env else None,
+        facts=tuple(answers.facts),
+        questions=tuple(answers.questions),
+        unexplained=chain.unexplained,
+        outputs=head.outputs if head else ("action", "action_raw", "logits"),
+        build=build,
+    )

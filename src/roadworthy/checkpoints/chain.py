@@ -1,0 +1,132 @@
+"""A chain of layers, found by the names and shapes of weights that nobody explains."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from roadworthy.checkpoints.layers import Weights, unexplained
+
+LayerKind = Literal["conv", "linear", "norm", "lstm", "gru"]
+# Words in the names of networks that do not act, and of those that do.
+_CRITIC = {"critic", "value", "vf", "q", "qf", "qf1", "qf2", "v", "target", "baseline"}
+_ACTOR = {"actor", "policy", "pi", "mu", "action", "mean"}
+# Parameters of a distribution: noise that a deterministic policy does not draw.
+_NOISE = re.compile(r"(.*[._])?(log_?)?std(_param(eter)?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layer:
+    """A layer's weights, its kind, and the numbers of its inputs and outputs."""
+
+    path: str
+    kind: LayerKind
+    weights: Weights
+    inputs: int
+    outputs: int
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """The sequence that it stands in, and where: ("net", 2)."""
+        prefix, _, last = self.path.rpartition(".")
+        return (prefix, int(last)) if last.isdigit() else (self.path, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chain:
+    """The layers of an actor in the order in which they act, and what else the file holds."""
+
+    layers: tuple[Layer, ...]
+    noise: tuple[str, ...]
+    critic: tuple[str, ...]
+    unexplained: tuple[str, ...]
+
+    def of(self, *kinds: LayerKind) -> tuple[Layer, ...]:
+        return tuple(each for each in self.layers if each.kind in kinds)
+
+    @property
+    def text(self) -> str:
+        """In words: "conv 32 → 64, MLP 3136 → 512 → 6"."""
+        parts = []
+        for kind in ("conv", "lstm", "gru", "linear"):
+            own = self.of(kind)
+            if own:
+                sizes = " → ".join(map(str, [own[0].inputs, *(each.outputs for each in own)]))
+                parts.append(f"{'MLP' if kind == 'linear' else kind} {sizes}")
+        return ", ".join(parts)
+
+    def gap(self, before: Layer, after: Layer) -> bool:
+        """Whether an activation stands between two layers that follow each other."""
+        (one, here), (other, there) = before.place, after.place
+        if one == other and here is not None and there is not None:
+            return there - here > 1  # a place without weights
+        # Named layers: a norm directly behind what it normalises, an activation behind everything.
+        return after.kind != "norm"
+
+
+def chain_of(weights: Weights) -> Chain:
+    """The layers of the network that acts; those of a critic are set aside."""
+    noise = tuple(name for name in weights if _NOISE.fullmatch(name))
+    paths = dict.fromkeys(_path(name) for name in weights if name not in noise)
+    critic = tuple(path for path in paths if _words(path) & _CRITIC and not _words(path) & _ACTOR)
+    layers = [_layer(path, weights) for path in paths if path not in critic]
+    known = [each for each in layers if isinstance(each, Layer)]
+    strange = [each for each in layers if isinstance(each, str)]
+    acting = [each for each in known if _words(each.path) & _ACTOR]
+    trunk = [each for each in known if each not in acting]
+    chain = (*trunk, *acting)
+    strange += list(_breaks(chain))
+    return Chain(layers=chain, noise=noise, critic=critic, unexplained=tuple(strange))
+
+
+def _path(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _words(path: str) -> set[str]:
+    return {word for part in path.lower().split(".") for word in (part, *part.split("_"))}
+
+
+def _layer(path: str, weights: Weights) -> Layer | str:
+    """The layer at a path, or the names of weights that are none."""
+    own = {
+        name[len(path) + 1 :] if path else name: w for name, w in weights.items()
+        if _path(name) == path
+    }  # fmt: skip
+    kind, sizes = _kind(own)
+    if kind is None:
+        return ", ".join(f"{path}.{name}".lstrip(".") for name in own)
+    return Layer(path=path, kind=kind, weights=own, inputs=sizes[0], outputs=sizes[1])
+
+
+def _kind(own: dict[str, Tensor]) -> tuple[LayerKind | None, tuple[int, int]]:
+    if "weight_ih_l0" in own and "weight_hh_l0" in own:
+        hidden = own["weight_hh_l0"].shape[1]
+        gates = own["weight_ih_l0"].shape[0] // hidden
+        kinds: dict[int, LayerKind] = {4: "lstm", 3: "gru"}
+        return kinds.get(gates), (own["weight_ih_l0"].shape[1], hidden)
+    weight = own.get("weight")
+    if weight is None or not set(own) <= {"weight", "bias", "running_mean", "running_var",
+                                           "num_batches_tracked"}:  # fmt: skip
+        return None, (0, 0)
+    kind: LayerKind | None = {4: "conv", 2: "linear", 1: "norm"}.get(weight.ndim)  # type: ignore[assignment]
+    return kind, (weight.shape[1] if weight.ndim > 1 else weight.shape[0], weight.shape[0])
+
+
+def _breaks(chain: Sequence[Layer]) -> Iterator[str]:
+    """The layers that do not take what the one before them gives."""
+    for before, after in itertools.pairwise(chain):
+        flattened = before.kind == "conv" and after.kind in ("linear", "lstm", "gru")
+        if after.inputs != before.outputs and not flattened:
+            yield f"{after.path} (takes {after.inputs}, {before.path} gives {before.outputs})"
+
+
+def refuse_no_chain(chain: Chain, where: str) -> None:
+    """An error where there is nothing that acts."""
+    if not chain.layers:
+        raise unexplained(where, "no layer of a network that acts is in the file")

@@ -1,0 +1,52 @@
+"""`roadworthy inspect --c`: what a policy takes of a board, and whether it fits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import typer
+
+from roadworthy.cfile.files import interface, written
+from roadworthy.cfile.footprint import BOARDS, Footprint, footprint, size_in_bytes
+from roadworthy.cli.console import out, print_json, size_text, table
+from roadworthy.errors import BundleError
+from roadworthy.spec.signature import Signature
+
+
+def show(
+    model: bytes, signature: Signature, *, flash: str | None, ram: str | None, as_json: bool
+) -> None:
+    """Prints flash, static RAM and stack for each board whose compiler is here.
+
+    The exit code is 1 where it does not fit one of them.
+    """
+    limits = {
+        name: None if words is None else size_in_bytes(words)
+        for name, words in (("flash", flash), ("ram", ram))
+    }
+    if not model:
+        raise BundleError(
+            "the bundle has no policy.onnx, which C is written from",
+            hint='export with targets=["onnx"]',
+        )
+    texts = written(interface(model, signature))
+    found = [footprint(board, texts) for board in BOARDS if board.there]
+    absent = {board.name: board.packages for board in BOARDS if not board.there}
+    fit = {each.board: each.fits(**limits) for each in found}
+    if as_json:
+        boards = [asdict(each) | {"fits": fit[each.board]} for each in found]
+        print_json({"boards": boards, "not_measured": absent, **limits})
+    else:
+        _print(found, fit, asked=any(limits.values()))
+        for name, packages in absent.items():
+            out().print(f"{name}: not measured; apt install {packages}", markup=False)
+    if not all(fit.values()):
+        raise typer.Exit(1)
+
+
+def _print(found: list[Footprint], fit: dict[str, bool], *, asked: bool) -> None:
+    listed = table("board", ">flash", ">RAM", ">stack", *(["fits"] if asked else []), title="As C")
+    for each in found:
+        cells = [each.board, *map(size_text, (each.flash, each.ram, each.stack))]
+        listed.add_row(*cells, *(["yes" if fit[each.board] else "NO"] if asked else []))
+    out().print(listed)

@@ -1,0 +1,60 @@
+"""`roadworthy report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roadworthy.cli import target_help
+from roadworthy.cli.console import out, print_json, working
+from roadworthy.cli.objects import explained
+from roadworthy.cli.play import environment
+from roadworthy.reporting.report import report as write_report
+from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.limits import size_text
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    output: Annotated[Path, typer.Option("-o", "--out", help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="What `roadworthy verify --json` printed; else the bundle's own."),
+    ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(help="Play the artifact: Gymnasium id, module:Id, or file.py:make_env."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write everything about a bundle into one HTML file. Needs no PyTorch and no network.
+
+    roadworthy report walker -o walker.html
+
+    roadworthy report cartpole -o cartpole.html --env CartPole-v1
+    """
+    shown = None if certificate is None else Certificate.from_bytes(certificate.read_bytes())
+    with working(silent=as_json) as progress, explained(env or ""):
+        place = write_report(
+            Bundle.open(folder),
+            output,
+            certificate=shown,
+            env=None if env is None else environment(env),
+            episodes=episodes,
+            seed=seed,
+            canary=canary,
+            progress=progress,
+        )
+    size = place.stat().st_size
+    if as_json:
+        print_json({"report": str(place), "bytes": size})
+    else:
+        out().print(f"{place} ({size_text(size)})")

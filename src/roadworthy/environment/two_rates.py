@@ -1,0 +1,105 @@
+"""The yardstick of an environment: one graph decides, another one applies; a clock says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from roadworthy.originals.exact import GraphYardstick
+from roadworthy.originals.original import NoYardstick
+from roadworthy.program import Program
+from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.signature import Signature
+from roadworthy.spec.stepping import Arrays
+
+_Run = Callable[[GraphYardstick, Arrays, Arrays], Arrays]
+
+
+class TwoRates:
+    """Runs the graph that each row's clock asks for; the clock is one more memory, and goes on."""
+
+    def __init__(self, program: Program) -> None:
+        assert program.signature.clock is not None
+        assert program.substep is not None
+        signature = program.signature
+        self._clock, self._decimation = signature.clock or "", signature.decimation
+        self._step = GraphYardstick(signature, program.graph)
+        self._substep = GraphYardstick(signature, program.substep)
+        halves = (self._step, self._substep)
+        self.turning = any(each.turning for each in halves)
+        self.smooth = all(each.smooth for each in halves)
+        self.quantities = frozenset().union(*(each.quantities for each in halves))
+        self._axes = _axes(signature)
+
+    @property
+    def inexact(self) -> str:
+        return self._step.inexact or self._substep.inexact
+
+    def work(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> int:
+        return self._step.work(inputs, memory)
+
+    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+        return self._each(inputs, memory, GraphYardstick.rounded)
+
+    def shaken(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        return self._each(inputs, memory, lambda g, i, m: g.shaken(i, m, ulps=ulps, seed=seed))
+
+    def turned(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+    ) -> Arrays:
+        return self._each(inputs, memory, lambda g, i, m: g.turned(i, m, ulps=ulps, seed=seed))
+
+    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+        try:
+            return self._each(inputs, memory, _exact)
+        except NoYardstick:
+            if self.inexact:
+                return None
+            raise
+
+    def _each(self, inputs: Mapping[str, Array], memory: Mapping[str, Array], run: _Run) -> Arrays:
+        """Both graphs, each for the rows whose clock asks for it."""
+        ticks = memory[self._clock]
+        decides = np.flatnonzero(ticks == 0)
+        groups = [(self._step, decides), (self._substep, np.flatnonzero(ticks))]
+        parts = [
+            run(graph, self._rows(inputs, rows), self._rows(memory, rows))
+            for graph, rows in groups
+            if len(rows)
+        ]
+        order = np.argsort(np.concatenate([rows for _, rows in groups]))
+        joined = {name: self._joined(name, parts, order) for name in parts[0]}
+        after = ((ticks + 1) % self._decimation).astype(ticks.dtype)
+        return joined | {f"memory {self._clock}": after}
+
+    def _rows(self, values: Mapping[str, Array], rows: Array) -> Arrays:
+        return {
+            name: value if (axis := self._axes.get(name)) is None else np.take(value, rows, axis)
+            for name, value in values.items()
+        }
+
+    def _joined(self, name: str, parts: list[Arrays], order: Array) -> Array:
+        axis = self._axes.get(name)
+        if axis is None:  # one for all rows, which then have one clock
+            return parts[0][name]
+        whole = np.concatenate([part[name] for part in parts], axis)
+        return np.take(whole, order, axis)
+
+
+def _exact(graph: GraphYardstick, inputs: Arrays, memory: Arrays) -> Arrays:
+    found = graph.exact(inputs, memory)
+    if found is None:
+        raise NoYardstick(graph.inexact)
+    return found
+
+
+def _axes(signature: Signature) -> dict[str, int]:
+    """Where the rows of each value are; of memories under both of their names."""
+    ports = (*signature.inputs, *signature.outputs)
+    shapes = {each.name: each.shape for each in ports}
+    for each in signature.memory:
+        shapes |= {each.name: each.shape, f"memory {each.name}": each.shape}
+    return {name: shape.index(BATCH) for name, shape in shapes.items() if BATCH in shape}

@@ -1,0 +1,156 @@
+"""The machine's C compiler: C text → a library in a cache, by what went into it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from types import ModuleType
+
+from roadworthy.errors import BundleError
+
+# -fno-trapping-math changes no value: it lets gcc turn branches of exp and tanh into selects.
+FLAGS = ("-std=c99", "-O3", "-fno-trapping-math", "-fPIC", "-shared")
+# The same arithmetic, in vectors of four; a stack that a policy does not fill.
+WASM_FLAGS = (
+    "-std=c99", "-O3", "-fno-trapping-math", "-target", "wasm32-wasi", "-mexec-model=reactor",
+    "-msimd128", "-Wl,--export=policy_run", "-Wl,--export=policy_work_size",
+    "-Wl,--export=__heap_base", "-Wl,-z,stack-size=262144",
+)  # fmt: skip
+_SECONDS = 600
+
+
+def command() -> list[str]:
+    """The compiler: `CC`, or else cc, gcc, clang, or zig from the package ziglang."""
+    named = os.environ.get("CC")
+    if named:
+        words = shlex.split(named)
+        if shutil.which(words[0]) is None:
+            raise _missing(f"there is no {words[0]}, which CC names")
+        return words
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise _missing("there is no cc, gcc or clang on the PATH")
+
+
+def _missing(what: str) -> BundleError:
+    return BundleError(
+        f"the target c needs a C compiler, and {what}",
+        code="RW130",
+        hint="apt install gcc, or pip install ziglang, or leave c out of the targets",
+    )
+
+
+def library(files: Mapping[str, str], *, fast: bool = False) -> ctypes.CDLL:
+    """The files compiled for this machine; what was compiled before is taken from the cache."""
+    words = [*command(), *FLAGS, "-march=native", *(["-DPOLICY_FAST"] if fast else [])]
+    return ctypes.CDLL(str(_built(words, files, ".so")))
+
+
+def extension(files: Mapping[str, str], name: str, folders: Sequence[str]) -> ModuleType:
+    """The files compiled as a module of this Python; `folders` hold the headers."""
+    headers = [word for folder in folders for word in ("-I", folder)]
+    place = _built([*command(), *FLAGS, "-std=gnu11", *headers], files, ".so")
+    loader = ExtensionFileLoader(name, str(place))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def wasm_module(files: Mapping[str, str]) -> bytes:
+    """The files compiled to WebAssembly, by zig: a module that asks for nothing."""
+    if importlib.util.find_spec("ziglang") is None:
+        raise BundleError(
+            "WebAssembly is compiled by zig, which is not installed",
+            code="RW130",
+            hint="pip install 'roadworthy[wasm]'",
+        )
+    return _built([sys.executable, "-m", "ziglang", "cc", *WASM_FLAGS], files, ".wasm").read_bytes()
+
+
+def _built(words: list[str], files: Mapping[str, str], suffix: str) -> Path:
+    """The compiled file, from the cache where everything that goes into it is the same."""
+    key = hashlib.sha256()
+    compiler = tuple(words[: words.index(FLAGS[0])])
+    for part in (_machine(), _version(compiler), *words[1:]):
+        key.update(part.encode() + b"\0")
+    for name, text in sorted(files.items()):
+        key.update(f"{name}\0{text}\0".encode())
+    place = _folder() / f"{key.hexdigest()}{suffix}"
+    if not place.is_file():
+        _compile(words, files, place)
+    return place
+
+
+def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
+    # Beside the cache, and moved there when it is whole: another process may want the same.
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        made = Path(folder) / "policy.so"
+        texts = [name for name in files if name.endswith(".c")]
+        environment = {**os.environ, "TMPDIR": folder}
+        run = subprocess.run(
+            [*words, *texts, "-o", str(made), "-lm"], cwd=folder, env=environment,
+            capture_output=True, text=True, timeout=_SECONDS,
+        )  # fmt: skip
+        if run.returncode:
+            said = [line for line in run.stderr.splitlines() if "error" in line.lower()]
+            raise BundleError(
+                f"{Path(words[0]).name} cannot compile the policy: "
+                f"{(said or run.stderr.splitlines() or ['no reason given'])[0].strip()}",
+                code="RW130",
+                hint="set CC to another compiler (gcc, clang), or load with engine='onnx'",
+            )
+        made.replace(place)
+
+
+def _folder() -> Path:
+    """The cache: a folder that this user alone may write, since what lies there is run."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    root = Path(base) if base else Path.home() / ".cache"
+    folder = root / "roadworthy" / "c"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    state = folder.stat()
+    if hasattr(os, "getuid") and (
+        state.st_uid != os.getuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ):
+        raise BundleError(
+            f"others may write to {folder}, and what lies there is run",
+            hint=f"chmod 700 {folder}, or set XDG_CACHE_HOME to a folder of your own",
+        )
+    return folder
+
+
+@cache
+def _machine() -> str:
+    """What -march=native depends on: libraries of another processor must not be found."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+        flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        flags = ""
+    return f"{platform.system()} {platform.machine()} {platform.processor()} {flags}"
+
+
+@cache
+def _version(words: tuple[str, ...]) -> str:
+    run = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=_SECONDS)
+    return run.stdout

@@ -1,0 +1,119 @@
+"""The engine c on the device wasm: the same C as a WebAssembly module, in wasmtime's sandbox.
+
+The module has no imports, a memory of fixed size and fuel for each step: whatever a stranger's file
+makes of it, it can compute, and nothing else. Its bits are those of the engine c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from roadworthy.errors import BundleError, need
+from roadworthy.runtime.c_engine import PolicyText
+from roadworthy.runtime.compiler import wasm_module
+from roadworthy.runtime.engine import Artifact
+from roadworthy.spec.port import Array
+
+# Instructions for each row of a step: a second or two, a thousand times what a policy takes.
+FUEL = 2 * 10**9
+PAGE, LINE = 65536, 64
+
+
+class WasmEngine:
+    """A policy that cannot do harm. It runs on the caller's thread."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._wasmtime: Any = need("wasmtime", extra="wasm")
+        self._text = PolicyText(artifact)
+        self._where = artifact.where
+        config = self._wasmtime.Config()
+        config.consume_fuel = True
+        self._engine = self._wasmtime.Engine(config)
+        self._made: dict[tuple[tuple[str, int], ...], tuple[Any, Sequence[Array]]] = {}
+        if self._text.is_for_every_size:
+            self._compiled({})
+
+    @classmethod
+    def open(cls, artifact: Artifact, *, threads: int, device: str) -> WasmEngine:
+        return cls(artifact)
+
+    def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
+        rows, dims = self._text.sizes(inputs)
+        module, constants = self._compiled({} if self._text.is_for_every_size else dims)
+        ins, outs = (
+            [side[name] for name in names]
+            for side, names in zip((inputs, outputs), self._text.order(), strict=True)
+        )
+        store = self._wasmtime.Store(self._engine)
+        store.set_fuel(FUEL)
+        exports = self._guarded(lambda: self._exports(store, module))
+        memory = exports["memory"]
+        size = self._guarded(lambda: exports["policy_work_size"](store))
+        work = np.zeros(max(int(size), 1), np.uint8)
+        base = -(-int(exports["__heap_base"].value(store)) // LINE) * LINE
+        arrays = [*ins, *outs, work, *constants]
+        starts = base + np.cumsum([0, *(-(-each.nbytes // LINE) * LINE for each in arrays)])
+        whole = int(starts[-1]) + 4 * len(arrays)
+        # What it has from now on is all that it will ever have.
+        store.set_limits(memory_size=-(-whole // PAGE) * PAGE)
+        more = -(-whole // PAGE) - memory.size(store)
+        if more > 0:
+            self._guarded(lambda: memory.grow(store, more))
+        views = [
+            _view(memory, store, int(start), each)
+            for start, each in zip(starts, arrays, strict=False)
+        ]
+        for view, array in zip(views, arrays, strict=True):
+            view[...] = array
+        places = np.asarray(starts[:-1], np.uint32)
+        _view(memory, store, int(starts[-1]), places)[...] = places
+        run, place, fuel = exports["policy_run"], int(starts[-1]), FUEL * rows
+        given = list(zip(views, ins, strict=False))
+        taken = list(zip(outs, views[len(ins) :], strict=False))
+
+        def step() -> None:
+            for view, array in given:
+                view[...] = array
+            store.set_fuel(fuel)
+            self._guarded(lambda: run(store, place, rows))
+            for array, view in taken:
+                array[...] = view
+
+        return step
+
+    def _compiled(self, dims: Mapping[str, int]) -> tuple[Any, Sequence[Array]]:
+        key = tuple(sorted(dims.items()))
+        if key not in self._made:
+            written = self._text.written(dims)
+            module = self._wasmtime.Module(self._engine, wasm_module(written.texts))
+            self._made[key] = (module, written.constants)
+        return self._made[key]
+
+    def _exports(self, store: Any, module: Any) -> Any:
+        # With nothing to import from, a module that asks for something cannot even start.
+        exports = self._wasmtime.Instance(store, module, []).exports(store)
+        exports["_initialize"](store)
+        return exports
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except (self._wasmtime.WasmtimeError, self._wasmtime.Trap) as error:
+            said = str(error).strip().splitlines()
+            raise BundleError(
+                f"the policy was stopped in its sandbox: {said[-1].strip() if said else error}",
+                where=self._where,
+                hint="a policy that Roadworthy wrote never asks for this: look where it comes from",
+            ) from error
+
+
+def _view(memory: Any, store: Any, start: int, like: Array) -> Array:
+    """Memory of the module as an array of the shape and type of another."""
+    address = ctypes.addressof(memory.data_ptr(store).contents) + start
+    raw = (ctypes.c_ubyte * max(like.nbytes, 1)).from_address(address)
+    flat: Array = np.frombuffer(memoryview(raw), like.dtype, count=like.size)
+    return flat.reshape(like.shape)

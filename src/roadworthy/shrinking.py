@@ -1,0 +1,117 @@
+"""`shrink`: a policy as C with smaller weights, for as long as it plays as well with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from roadworthy.border import answers
+from roadworthy.cfile.files import Interface, interface, written
+from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.selftest import selftest
+from roadworthy.envs.play import MAX_STEPS, Episodes, play
+from roadworthy.errors import BundleError, CertificateFailed
+from roadworthy.runtime.c_engine import CEngine
+from roadworthy.runtime.canary import refuse_unsafe
+from roadworthy.runtime.engine import Artifact
+from roadworthy.runtime.policy import Policy
+from roadworthy.spec.bundle import POLICY, TRACE, Bundle
+from roadworthy.spec.stepping import outputs_of
+from roadworthy.spec.trace import Trace
+
+STORAGES: tuple[Storage, ...] = get_args(Storage)
+# Of its mean return, what a policy may lose where nobody said how much.
+LOSS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Variant:
+    """A policy as C with its weights in one storage, and what it earned in closed loop.
+
+    constant_bytes  weights and every other constant of the file
+    allowed         how much mean return it may lose against float32
+    """
+
+    weights: Storage
+    constant_bytes: int
+    played: Episodes
+    lost: float
+    allowed: float
+    texts: Mapping[str, str] = field(repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it plays as well as with weights of 32 bits; NaN does not."""
+        return self.lost <= self.allowed
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the C, or raises where the closed loop says that it must not be used."""
+        if not self.passed:
+            raise CertificateFailed(
+                f"with weights of {self.weights} the mean return is {self.played.mean_return:.4g}, "
+                f"{self.lost:.4g} less than with float32; {self.allowed:.4g} may be lost",
+                where=self.weights,
+                hint="take a larger storage, or say how much may be lost: margin=…",
+            )
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, text in self.texts.items():
+            (Path(folder) / name).write_text(text, encoding="ascii")
+
+
+@answers
+def shrink(
+    path: str | os.PathLike[str],
+    *,
+    env: str | Callable[[], Any],
+    episodes: int = 20,
+    margin: float | None = None,
+    seed: int = 0,
+    canary: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Variant, ...]:
+    """The policy of a bundle with weights of float32, float16 and int8, each played in `env`.
+
+    What is played is the C that `Variant.write` writes, from the same seeds. `margin` is the mean
+    return that may be lost; left out: 5 % of that with float32.
+    """
+    bundle = Bundle.open(path)
+    if POLICY not in bundle.files:
+        raise BundleError(
+            f"the bundle has no {POLICY}, which C is written from",
+            where=str(path),
+            hint='export with targets=["onnx"]',
+        )
+    model = bundle.files[POLICY]
+    refuse_unsafe(model, where=POLICY, canary=canary)
+    trace = Trace.from_bytes(bundle.files[TRACE])
+    found: list[Variant] = []
+    for weights in STORAGES:
+        own = interface(model, bundle.signature, weights=weights)
+        texts = written(own)
+        policy = _compiled(own, texts)
+        played = play(policy, env, episodes, seed=seed, max_steps=MAX_STEPS, progress=progress)
+        usual = found[0].played.mean_return if found else played.mean_return
+        policy.reset(seed=0)
+        # What the original did is further away than this storage can follow: the self-test shows
+        # that a board computes what this machine does.
+        recorded = replace(trace, outputs=outputs_of(policy, trace.script))
+        found.append(
+            Variant(
+                weights=weights,
+                constant_bytes=sum(each.nbytes for each in own.code.constants.values()),
+                played=played,
+                lost=usual - played.mean_return,
+                allowed=abs(usual) * LOSS if margin is None else margin,
+                texts={**texts, "selftest.c": selftest(own, recorded)},
+            )
+        )
+    return tuple(found)
+
+
+def _compiled(own: Interface, texts: Mapping[str, str]) -> Policy:
+    files = {name: text.encode() for name, text in texts.items()}
+    artifact = Artifact(files=files, signature=own.signature, where=own.weights)
+    return Policy(own.signature, CEngine(artifact), seed=0)

@@ -1,0 +1,251 @@
+"""Operators in C at their edges: NaN, ties, limits that cross, whole numbers that overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from roadworthy.cfile.lowering import Unsupported
+from roadworthy.runtime.telemetry import silent_onnxruntime
+from tests.cfile.running import model, run
+
+onnxruntime = silent_onnxruntime()
+NAN, INF = np.nan, np.inf
+F = np.float32
+
+
+def one(
+    op: str, *inputs: np.ndarray, out: tuple = (), dtype: object = None, **attributes: object
+) -> np.ndarray:  # type: ignore[type-arg]
+    """What C makes of one operator."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    node = helper.make_node(op, names, ["y"], **attributes)
+    shape = out or np.broadcast_shapes(*(each.shape for each in inputs))
+    given = dict(zip(names, inputs, strict=True))
+    made = model([node], given, {"y": (dtype or inputs[0].dtype, shape)})
+    return run(made, given)["y"]
+
+
+def f(*numbers: float) -> np.ndarray:
+    return np.array(numbers, F)
+
+
+def test_clip_lets_nan_through_and_its_upper_limit_wins() -> None:
+    x = f(NAN, -5, 0.5, 5, INF, -INF)
+    assert np.array_equal(
+        one("Clip", x, f(-1)[0:1].reshape(()), f(1).reshape(())),
+        f(NAN, -1, 0.5, 1, 1, -1),
+        equal_nan=True,
+    )
+    crossed = one("Clip", x, np.asarray(2, F), np.asarray(1, F))
+    assert np.array_equal(crossed, f(NAN, 1, 1, 1, 1, 1), equal_nan=True)
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_extremes_of_two_keep_nan_on_either_side(op: str) -> None:
+    wanted = (np.maximum if op == "Max" else np.minimum)(f(NAN, 1, 2, -INF), f(1, NAN, 3, INF))
+    assert np.array_equal(one(op, f(NAN, 1, 2, -INF), f(1, NAN, 3, INF)), wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "op", ["Relu", "Elu", "Tanh", "Sigmoid", "Exp", "Log", "Softplus", "Erf", "Sin", "Cos", "Sqrt"]
+)
+def test_nan_goes_through_every_activation(op: str) -> None:
+    got = one(op, f(NAN, INF, -INF, 0.0))
+    assert np.isnan(got[0])
+    with np.errstate(all="ignore"):
+        at_infinity = {
+            "Relu": (INF, 0), "Elu": (INF, -1), "Tanh": (1, -1), "Sigmoid": (1, 0), "Exp": (INF, 0),
+            "Log": (INF, NAN), "Softplus": (INF, 0), "Erf": (1, -1), "Sin": (NAN, NAN),
+            "Cos": (NAN, NAN), "Sqrt": (INF, NAN),
+        }[op]  # fmt: skip
+    assert np.array_equal(got[1:3], f(*at_infinity), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8])
+def test_whole_numbers_divide_and_wrap_as_onnx_says(dtype: type) -> None:
+    low = np.iinfo(dtype).min
+    a, b = np.array([7, -7, 7, -7, low, low], dtype), np.array([3, 3, -3, -3, 2, 7], dtype)
+    assert one("Mod", a, b).tolist() == np.mod(a, b).tolist()
+    assert one("Mod", a, b, fmod=1).tolist() == np.fmod(a, b).tolist()
+    assert one("Div", a, b).tolist() == [2, -2, -2, 2, int(low / 2), -((-int(low)) // 7)]
+    with np.errstate(all="ignore"):
+        assert one("Add", a, a).tolist() == (a + a).tolist()
+        assert one("Mul", a, a).tolist() == (a * a).tolist()
+
+
+def test_division_by_zero_and_of_the_smallest_number_do_not_stop_the_program() -> None:
+    low = np.iinfo(np.int32).min
+    got = one("Div", np.array([5, low, 0], np.int32), np.array([0, -1, 0], np.int32))
+    assert got.tolist() == [0, low, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])
+def test_casts_of_floats_saturate(dtype: type) -> None:
+    limits = np.iinfo(dtype)
+    number = {np.int32: 6, np.int64: 7, np.uint8: 2, np.int8: 3}[dtype]
+    got = one("Cast", f(NAN, INF, -INF, 1e30, -2.7, 2.7), dtype=dtype, to=number)
+    low = int(limits.min)
+    assert got.tolist() == [0, limits.max, low, limits.max, max(-2, low), 2]
+
+
+def test_rounding_takes_the_even_of_two() -> None:
+    assert one("Round", f(0.5, 1.5, 2.5, -0.5, -1.5)).tolist() == [0, 2, 2, -0.0, -2]
+
+
+def test_argmax_takes_the_first_of_equals() -> None:
+    x = np.array([[1, 3, 3], [2, 2, 2]], F)
+    got = one("ArgMax", x, out=(2,), dtype=np.int64, axis=1, keepdims=0)
+    assert got.tolist() == [1, 0]
+
+
+def test_index_beyond_the_axis_takes_its_end_and_nothing_else_is_read() -> None:
+    data = np.arange(12, dtype=F).reshape(4, 3)
+    index = np.array([0, 3, -1, 99, -99], np.int64)
+    got = one("Gather", data, index, out=(5, 3))
+    assert got.tolist() == data[[0, 3, 3, 3, 0]].tolist()
+
+
+def onnxruntimes(made: bytes, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((2, 3, 6, 6)).astype(F)
+INDEX = np.array([[0, 2], [1, 0], [3, 1]], np.int64)
+W = RNG.standard_normal((4, 3, 3, 3)).astype(F)
+GROUPED = RNG.standard_normal((6, 1, 3, 3)).astype(F)
+# Name → operator, inputs, constants, attributes, shape of the result.
+LAYERS = {
+    "conv": ("Conv", [X], [W, RNG.standard_normal(4).astype(F)], {}, (2, 4, 4, 4)),
+    "conv_stride_pads": ("Conv", [X], [W], {"strides": [2, 1], "pads": [1, 0, 1, 2]}, (2, 4, 3, 6)),
+    "conv_dilated": ("Conv", [X], [W], {"dilations": [2, 2]}, (2, 4, 2, 2)),
+    "conv_groups": ("Conv", [X], [GROUPED], {"group": 3}, (2, 6, 4, 4)),
+    "conv_line": ("Conv", [X[:, :, 0]], [W[:, :, 0]], {"pads": [1, 1]}, (2, 4, 6)),
+    "max_pool": ("MaxPool", [X], [], {"kernel_shape": [2, 3], "strides": [2, 1]}, (2, 3, 3, 4)),
+    "average_pool": ("AveragePool", [X], [], {"kernel_shape": [2, 2]}, (2, 3, 5, 5)),
+    "global_pool": ("GlobalAveragePool", [X], [], {}, (2, 3, 1, 1)),
+    "softmax_middle": ("Softmax", [X], [], {"axis": 1}, X.shape),
+    "log_softmax": ("LogSoftmax", [X], [], {}, X.shape),
+    "layer_norm": (
+        "LayerNormalization",
+        [X],
+        [W[0, 0, :2].ravel(), W[1, 0, :2].ravel()],
+        {},
+        X.shape,
+    ),
+    "matmul_batches": ("MatMul", [X, X.transpose(0, 1, 3, 2).copy()], [], {}, X.shape),
+    "matmul_broadcast": ("MatMul", [X, X[0, 0]], [], {}, X.shape),
+    "einsum": ("Einsum", [X, X], [], {"equation": "bchw,bcdw->bchd"}, X.shape),
+    "reduce_some": ("ReduceMean", [X], [np.array([0, 2])], {"keepdims": 0}, (3, 6)),
+    "reduce_l2": ("ReduceL2", [X], [np.array([-1])], {}, (2, 3, 6, 1)),
+    "cumsum": ("CumSum", [X], [np.array(2)], {"reverse": 1}, X.shape),
+    "scatter_runtime": (
+        "ScatterElements",
+        [X[0, 0], INDEX[:, :1], X[0, 1, :3, :1].copy()],
+        [],
+        {"axis": 1},
+        (6, 6),
+    ),
+    "scatter_nd_add": (
+        "ScatterND",
+        [X[0, 0], INDEX, X[0, 1, 0, :3].copy()],
+        [],
+        {"reduction": "add"},
+        (6, 6),
+    ),
+    "gather_nd": ("GatherND", [X[0], INDEX[:, :1] % 3], [], {}, (3, 6, 6)),
+    "gather_elements": ("GatherElements", [X[0, 0], INDEX], [], {"axis": 0}, (3, 2)),
+    "one_hot": ("OneHot", [INDEX], [np.array(4), np.array([-1, 5], F)], {}, (3, 2, 4)),
+    "pad_reflect": (
+        "Pad",
+        [X],
+        [np.array([0, 0, 1, 2, 0, 0, 2, 1])],
+        {"mode": "reflect"},
+        (2, 3, 9, 9),
+    ),
+    "slice_backwards": (
+        "Slice",
+        [X],
+        [np.array([5, -1]), np.array([-99, 0]), np.array([3, 2]), np.array([-2, -1])],
+        {},
+        (2, 3, 5, 3),
+    ),
+    "instance_norm": (
+        "InstanceNormalization",
+        [X],
+        [W[:3, 0, 0, 0].copy(), W[:3, 0, 0, 1].copy()],
+        {},
+        X.shape,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_is_onnxruntimes(name: str) -> None:
+    op, inputs, constants, attributes, shape = LAYERS[name]
+    given = {f"x{i}": np.ascontiguousarray(each) for i, each in enumerate(inputs)}
+    held = {f"c{i}": np.ascontiguousarray(each) for i, each in enumerate(constants)}
+    node = helper.make_node(op, [*given, *held], ["y"], **attributes)
+    made = model([node], given, {"y": (F, shape)}, held)
+    wanted = onnxruntimes(made, given)["y"]
+    assert wanted.shape == shape
+    assert np.abs(run(made, given)["y"] - wanted).max() <= 2e-5
+
+
+def test_branch_is_chosen_when_the_policy_runs() -> None:
+    bodies = {}
+    for name, op in (("then_branch", "Exp"), ("else_branch", "Neg")):
+        out = helper.make_tensor_value_info(f"{op}_y", 1, [3])
+        bodies[name] = helper.make_graph(
+            [helper.make_node(op, ["doubled"], [f"{op}_y"])], op, [], [out]
+        )
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["doubled"]),
+        helper.make_node("If", ["flag"], ["y"], **bodies),
+    ]
+    x = f(0.5, -1, 2)
+    made = model(nodes, {"x": x, "flag": np.array(True)}, {"y": (F, (3,))})
+    assert np.allclose(run(made, {"x": x, "flag": np.array(True)})["y"], np.exp(2 * x), rtol=1e-6)
+    assert np.array_equal(run(made, {"x": x, "flag": np.array(False)})["y"], -2 * x)
+
+
+def test_unknown_operator_is_refused_by_its_name() -> None:
+    node = helper.make_node("NonZero", ["x"], ["y"], name="node_nonzero")
+    made = model([node], {"x": f(1, 2)}, {"y": (np.int64, (1, 2))})
+    with pytest.raises(Unsupported) as caught:
+        run(made, {"x": f(1, 2)})
+    assert str(caught.value) == (
+        "[RW131] node_nonzero: the C writer does not know the operator NonZero"
+        "\n  → leave c out of targets=[…], or write that line with other operators"
+    )
+
+
+def test_bits_are_shifted_out_and_never_back_in() -> None:
+    x, by = np.array([1, 200, 255, 7], np.uint8), np.array([1, 1, 7, 9], np.uint8)
+    assert one("BitShift", x, by, direction="LEFT").tolist() == [2, 144, 128, 0]
+    assert one("BitShift", x, by, direction="RIGHT").tolist() == [0, 100, 1, 0]
+    assert one("BitwiseNot", np.array([0, -1, 5], np.int32)).tolist() == [-1, 0, -6]
+
+
+def test_eye_like_takes_a_shape_and_no_numbers() -> None:
+    got = one("EyeLike", np.full((2, 3), NAN, F), k=1)
+    assert np.array_equal(got, np.eye(2, 3, 1, dtype=F))
+
+
+@pytest.mark.parametrize("size", [(2, 2), (2, 6), (6, 2), (5, 5)])
+@pytest.mark.parametrize("filters", [1, 4, 5])
+def test_convolution_to_a_single_place_or_line_is_one_too(
+    size: tuple[int, int], filters: int
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 2, *size)).astype(F)
+    w, b = rng.standard_normal((filters, 2, 3, 3)).astype(F), rng.standard_normal(filters).astype(F)
+    out = (1, filters, -(-size[0] // 2), -(-size[1] // 2))
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])
+    made = model([node], {"x": x}, {"y": (F, out)}, {"w": w, "b": b})
+    session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    assert np.allclose(run(made, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)

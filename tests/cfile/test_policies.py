@@ -1,0 +1,217 @@
+"""Policies of the registry as C: strict compilers, sanitizers, no allocation, the same bits."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import roadworthy as rw
+from roadworthy.cfile.files import interface, written
+from roadworthy.cfile.selftest import selftest
+from roadworthy.errors import ExportError
+from roadworthy.spec.bundle import TRACE
+from roadworthy.spec.trace import Trace
+from tests.cfile.running import STRICT, built
+from tests.conftest import Exported, ExportedEnvironment
+from tests.environment.environments import ENVIRONMENTS
+from tests.policies import CASES
+from tests.tiers import representative
+
+ExportOnce = Callable[..., Exported]
+# Memory of several layers, a window that moves, an image, half floats, branches of two rates.
+SOME = ("mlp", "lstm_pair", "cnn", "half_precision", "integer_clock")
+POLICIES = [name for name in CASES if name != "transformer_any_length"]
+
+
+def write(bundle: rw.Bundle, folder: Path) -> Path:
+    """The C of a bundle, as an export would write it."""
+    own = interface(bundle.files["policy.onnx"], bundle.signature)
+    trace = Trace.from_bytes(bundle.files[TRACE])
+    folder.mkdir(exist_ok=True)
+    for name, text in {**written(own), "selftest.c": selftest(own, trace)}.items():
+        (folder / name).write_text(text, encoding="ascii")
+    return folder
+
+
+def passes(program: Path) -> str:
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", representative(POLICIES, SOME))
+def test_policy_compiles_without_a_warning_and_passes_its_selftest(
+    name: str, export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = write(export_once(name).bundle, tmp_path / "c")
+    assert " 0 values beyond" in passes(built(folder, *STRICT, "-O1"))
+
+
+@pytest.mark.parametrize("style", representative(ENVIRONMENTS, ("pd_four_ticks",)))
+def test_environment_keeps_its_own_clock_and_passes_its_selftest(
+    style: str, export_environment_once: Callable[[str], ExportedEnvironment], tmp_path: Path
+) -> None:
+    folder = write(export_environment_once(style).bundle, tmp_path / "c")
+    assert " 0 values beyond" in passes(built(folder, *STRICT, "-O1"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOME)
+def test_sanitizers_find_nothing(name: str, export_once: ExportOnce, tmp_path: Path) -> None:
+    folder = write(export_once(name).bundle, tmp_path / "c")
+    flags = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    passes(built(folder, *STRICT, *flags))
+
+
+BITS = """
+#include "policy.h"
+#include <stdio.h>
+static policy_state state; static policy_inputs in; static policy_outputs out;
+int main(void) {
+    uint32_t seed = 1; unsigned long i, step;
+    policy_init(&state);
+    for (step = 0; step < 200; step++) {
+        float *x = (float *)&in;
+        for (i = 0; i < sizeof in / sizeof(float); i++) {
+            seed = seed * 1664525u + 1013904223u;
+            x[i] = (float)(int32_t)seed / 1073741824.0f;
+        }
+        policy_step(&state, &in, &out);
+        for (i = 0; i < sizeof out; i++) { printf("%02x", ((unsigned char *)&out)[i]); }
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["lstm_pair", "double_precision"])
+def test_reproducible_bits_depend_on_no_compiler_and_no_vector_width(
+    name: str, export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = write(export_once(name).bundle, tmp_path / "c")
+    (folder / "bits.c").write_text(BITS)
+    ways = [
+        ("gcc", "-O3", "-march=native"),
+        ("gcc", "-O0"),
+        ("gcc", "-O2", "-DPOLICY_SCALAR", "-mfma"),
+    ]
+    if shutil.which("clang"):
+        ways.append(("clang", "-O3", "-march=native"))
+    seen = {
+        passes(built(folder, *flags, compiler_name=compiler, main="bits.c"))
+        for compiler, *flags in ways
+    }
+    assert len(seen) == 1
+    assert len(set(next(iter(seen)))) > 8  # numbers, not zeros
+
+
+HOOK = """
+#include "policy.h"
+#include <stdlib.h>
+#include <stdio.h>
+static policy_state state; static policy_inputs in; static policy_outputs out;
+static long calls;
+extern void *__libc_malloc(size_t);
+void *malloc(size_t size) { calls++; return __libc_malloc(size); }
+int main(int count, char **words) {
+    long step, steps = atol(words[count - 1]), before;
+    policy_init(&state);
+    before = calls;
+    for (step = 0; step < steps; step++) policy_step(&state, &in, &out);
+    before = calls - before;
+    free(malloc(8));
+    printf("%ld %d\\n", before, calls > 0);
+    return 0;
+}
+"""
+
+
+def test_steps_allocate_nothing(export_once: ExportOnce, tmp_path: Path) -> None:
+    folder = write(export_once("lstm").bundle, tmp_path / "c")
+    (folder / "hook.c").write_text(HOOK)
+    program = built(folder, "-O2", "-fno-builtin-malloc", main="hook.c")
+    done = subprocess.run([program, "1000000"], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 1\n"
+
+
+def test_header_is_cplusplus_too(export_once: ExportOnce, tmp_path: Path) -> None:
+    folder = write(export_once("odd_names").bundle, tmp_path / "c")
+    (folder / "main.cpp").write_text(
+        '#include "policy.h"\nint main() { policy_state s; policy_init(&s); return s.tick; }\n'
+    )
+    subprocess.run(["gcc", "-c", "policy.c", "-o", "policy.o"], cwd=folder, check=True)
+    words = [
+        "g++",
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "main.cpp",
+        "policy.o",
+        "-o",
+        "main",
+    ]
+    subprocess.run(words, cwd=folder, check=True)
+    assert subprocess.run([folder / "main"]).returncode == 0
+
+
+def test_rows_side_by_side_give_what_each_gives_alone(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    """POLICY_ROWS: memory whose batch axis is not the first one included."""
+    folder = write(export_once("lstm_pair").bundle, tmp_path / "c")
+    text = BITS.replace("(float)(int32_t)seed", "(float)(int32_t)(i < 6 || 1 ? seed : 0)")
+    same = text.replace(
+        "seed = seed * 1664525u",
+        "if (i % 6 == 0) seed = (uint32_t)step * 7u;\n            seed = seed * 1664525u",
+    )
+    (folder / "rows.c").write_text(same)
+    one = passes(built(folder, "-O2", main="rows.c"))
+    three = passes(built(folder, "-O2", "-DPOLICY_ROWS=3", main="rows.c"))
+    size = len(one) // 200
+    assert three == "".join(one[at : at + size] * 3 for at in range(0, len(one), size))
+
+
+class Stretches(nn.Module):
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return nn.functional.interpolate(obs[:, None], scale_factor=2.0)[:, 0]
+
+
+def test_operator_that_c_lacks_is_refused_with_the_users_line(tmp_path: Path) -> None:
+    with pytest.raises(ExportError) as caught:
+        rw.export(
+            Stretches(), tmp_path / "x", example={"obs": torch.zeros(1, 4)}, targets=["onnx", "c"]
+        )
+    said = str(caught.value)
+    assert "[RW131]" in said
+    assert "the C writer does not know the operator Resize" in said
+    assert "test_policies.py" in said
+    assert "interpolate" in said
+    assert not (tmp_path / "x").exists()
+
+
+def test_any_length_runs_in_the_engine_and_is_refused_as_a_file(export_once: ExportOnce) -> None:
+    exported = export_once("transformer_any_length")
+    model, folder = exported.bundle.files["policy.onnx"], exported.folder
+    with pytest.raises(
+        ExportError, match="the size of 'tokens' is open, and C is written for fixed"
+    ):
+        interface(model, exported.bundle.signature)
+    usual, compiled = rw.load(folder), rw.load(folder, engine="c")
+    rng = np.random.default_rng(0)
+    for tokens in (3, 5):
+        values = {
+            "obs": rng.standard_normal((2, 6)).astype(np.float32),
+            "ref_obs": rng.standard_normal((2, tokens, 5)).astype(np.float32),
+            "ref_mask": rng.random((2, tokens)) < 0.3,
+        }
+        values["ref_mask"][:, 0] = False
+        wanted, got = usual.step(values), compiled.step(values)
+        assert all(np.allclose(got[name], wanted[name], atol=1e-5) for name in wanted)

@@ -1,0 +1,27 @@
+"""How far a rebuilt actor is from what its framework answered."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import roadworthy as rw
+from tests.checkpoints.recording import Recording
+from tests.checkpoints.stepping import Stepped
+
+TOLERANCE = 1e-5
+
+
+def apart(recorded: Recording) -> float:
+    """The largest difference of an action; choices that differ are infinitely far apart."""
+    source = rw.to_source(recorded.checkpoint, assume=recorded.assume)
+    rows = recorded.actions.shape[1]
+    live = Stepped(source, rows)
+    worst = 0.0
+    for step, expected in enumerate(recorded.actions):
+        got = live.step({name: value[step] for name, value in recorded.inputs.items()})["action"]
+        assert got.shape == expected.shape, f"{got.shape}, the framework gives {expected.shape}"
+        if expected.dtype.kind in "iu":
+            worst = max(worst, 0.0 if (got == expected).all() else np.inf)
+        else:
+            worst = max(worst, float(np.abs(got - expected).max()))
+    return worst

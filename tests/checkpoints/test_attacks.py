@@ -1,0 +1,120 @@
+"""Hostile and broken files: each is met with its message, runs nothing, and leaves nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import roadworthy as rw
+from roadworthy.checkpoints.neighbours import read_yaml
+from roadworthy.checkpoints.pickles import read_pickle
+from tests.checkpoints.attacks import ATTACKS, FILES, MARK, Payload, statistics
+
+NONE = {"vecnormalize": "none"}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_hostile_file_is_refused_and_leaves_nothing(name: str, tmp_path: Path) -> None:
+    make, message = ATTACKS[name]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = folder / "model.zip"
+    path.write_bytes(make(tmp_path))
+    with pytest.raises(rw.UsageError) as caught:
+        rw.export(path, tmp_path / "out", assume=NONE if "payload" not in name else None)
+    assert message in str(caught.value)
+    assert caught.value.findings[0].hint
+    assert [each.name for each in tmp_path.rglob("*")] == ["in", "model.zip"]
+
+
+def test_a_pickle_of_statistics_can_call_nothing(tmp_path: Path) -> None:
+    import pickle
+
+    with pytest.raises(rw.UsageError, match=r"wants to call posix\.system"):
+        read_pickle(pickle.dumps(Payload(tmp_path)), where="vecnormalize.pkl")
+    # Inside of a field as well, and as a class that is asked to make itself.
+    for hidden in ({"mean": Payload(tmp_path)}, {"mean": np.array([Payload(tmp_path)])}):
+        (tmp_path / "vecnormalize.pkl").write_bytes(statistics(**hidden))
+        with pytest.raises(rw.UsageError):
+            rw.to_source(FILES / "ppo_cartpole.zip", vecnormalize=tmp_path / "vecnormalize.pkl")
+    assert not (tmp_path / MARK).exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mean": np.zeros(3), "var": np.ones(3)}, "the statistics have the shape (3,)"),
+        ({"mean": np.zeros(4, int)}, "its statistics are int64, expected floating-point numbers"),
+        ({"mean": np.full(4, np.nan)}, "the statistics are NaN or infinite"),
+        ({"var": np.full(4, -1.0)}, "divide by zero"),
+    ],
+)
+def test_statistics_that_cannot_be_meant_are_refused(
+    tmp_path: Path, fields: dict[str, object], message: str
+) -> None:
+    (tmp_path / "vecnormalize.pkl").write_bytes(statistics(**fields))
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(FILES / "ppo_cartpole.zip", vecnormalize=tmp_path / "vecnormalize.pkl")
+    assert message in str(caught.value)
+
+
+def test_yaml_knows_tuples_and_refuses_every_other_tag() -> None:
+    assert read_yaml("a: !!python/tuple [1, [2]]") == {"a": (1, [2])}
+    assert read_yaml("!!python/object/apply:collections.OrderedDict\n- - - k\n    - 3\n") == {
+        "k": 3
+    }
+    for tag in (
+        "object/apply:os.system ['true']",
+        "name:os.system ''",
+        "object:a.B {}",
+        "module:os ''",
+    ):
+        with pytest.raises(rw.UsageError, match="would run Python"):
+            read_yaml(f"a: !!python/{tag}")
+
+
+WATCHED = """
+import sys
+import torch, numpy, yaml, zipfile, json, roadworthy as rw
+import roadworthy.checkpoints.sb3, roadworthy.adapters.checkpoint, roadworthy.checkpoints.bare
+import roadworthy.checkpoints.cleanrl
+import torch._weights_only_unpickler
+rw.to_source(sys.argv[1], assume={"vecnormalize": "none"})  # what is imported once, is imported
+before, events = set(sys.modules), []
+def watch(event, args):
+    if event in ("os.system", "subprocess.Popen", "exec", "pickle.find_class", "socket.connect"):
+        events.append((event, str(args)[:200]))
+    if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        events.append((event, str(args)[:200]))
+sys.addaudithook(watch)
+for path in sys.argv[1:]:
+    try:
+        rw.to_source(path, assume={"vecnormalize": "none"} if "good" in path else None)
+    except rw.UsageError:
+        pass
+    else:
+        assert "good" in path, path
+print(sorted(set(sys.modules) - before))
+print(events)
+"""
+
+
+def test_no_global_of_a_file_is_ever_imported(tmp_path: Path) -> None:
+    """By audit hook: reading good and hostile files imports, runs and writes nothing."""
+    good = tmp_path / "good.zip"
+    good.write_bytes((FILES / "ppo_cartpole.zip").read_bytes())
+    paths = [good]
+    for place, (make, _) in enumerate(ATTACKS.values()):
+        paths.append(tmp_path / f"{place}.zip")
+        paths[-1].write_bytes(make(tmp_path))
+    run = subprocess.run(
+        [sys.executable, "-c", WATCHED, *map(str, paths)],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["[]", "[]"]
+    assert not (tmp_path / MARK).exists()

@@ -1,0 +1,103 @@
+"""What only the target c does; what it shares with every target is in test_every_target.py."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import roadworthy as rw
+from roadworthy.errors import BundleError, ExportError
+from roadworthy.runtime import compiler
+from roadworthy.targets import TARGETS
+from tests.conftest import Exported
+from tests.contract.conftest import chooser
+
+pytestmark = pytest.mark.xdist_group("every_target")
+
+
+def test_any_bundle_with_onnx_runs_compiled_and_needs_no_trust(
+    export_once: Callable[[str], Exported],
+) -> None:
+    folder = export_once("lstm").folder
+    usual, compiled = rw.load(folder), rw.load(folder, engine="c")
+    lone = rw.load(folder / "policy.onnx", engine="c")
+    values = np.random.default_rng(0).standard_normal((20, 3, 6)).astype(np.float32)
+    for obs in values:
+        wanted = usual.step({"obs": obs})["actions"]
+        assert np.abs(compiled.step({"obs": obs})["actions"] - wanted).max() <= 1e-5
+        assert np.abs(lone.step({"obs": obs})["actions"] - wanted).max() <= 1e-5
+
+
+def test_written_again_it_gives_the_bits_of_what_was_shipped(whole: rw.Bundle) -> None:
+    again = rw.load(whole.folder, engine="c")
+    shipped = rw.load(whole.folder, engine="c", trust=True)
+    for obs in np.random.default_rng(1).standard_normal((50, 2, 6)).astype(np.float32):
+        assert np.array_equal(again.act(obs), shipped.act(obs))
+        assert again.memory["h"].tobytes() == shipped.memory["h"].tobytes()
+
+
+def test_two_policies_of_one_engine_do_not_mix(export_once: Callable[[str], Exported]) -> None:
+    folder = export_once("lstm").folder
+    one, other, alone = (rw.load(folder, engine="c") for _ in range(3))
+    values = np.random.default_rng(2).standard_normal((30, 6)).astype(np.float32)
+    for obs in values:
+        wanted = alone.act(obs)
+        other.act(-obs)
+        assert np.array_equal(one.act(obs), wanted)
+
+
+def test_shipped_files_build_with_cmake_alone(whole: rw.Bundle, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake here")
+    words = ["cmake", "-S", whole.folder / "c", "-B", tmp_path]
+    subprocess.run(words, check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", tmp_path], check=True, capture_output=True)
+    assert subprocess.run([tmp_path / "selftest"]).returncode == 0
+
+
+def test_c_alone_is_code_and_needs_trust(tmp_path: Path) -> None:
+    bundle = rw.export(chooser(), tmp_path / "chooser", targets=["c"])
+    assert bundle.targets == {"c": TARGETS["c"].files}
+    with pytest.raises(BundleError, match=r"\[RW211\] c/policy.c: the file is code"):
+        rw.load(bundle.folder, engine="c")
+    rw.load(bundle.folder, engine="c", trust=True).act(np.zeros(6, np.float32))
+
+
+def test_missing_compiler_is_named_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "tcc-of-nobody -O2")
+    with pytest.raises(ExportError) as caught:
+        rw.export(chooser(), tmp_path / "chooser", targets=["onnx", "c"])
+    assert str(caught.value) == (
+        "[RW130] the target c needs a C compiler, and there is no tcc-of-nobody, which CC names"
+        "\n  → apt install gcc, or pip install ziglang, or leave c out of the targets"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cache_that_others_may_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "roadworthy" / "c"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(BundleError, match="others may write to"):
+        compiler.library({"policy.c": "int policy;"})
+
+
+def test_second_load_compiles_nothing(
+    whole: rw.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rw.load(whole.folder, engine="c")
+    first = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")}
+    rw.load(whole.folder, engine="c")
+    assert len(first) == 1
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")} == first

@@ -1,0 +1,50 @@
+"""What rounding does is measured for whole environments too, at both of their rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import roadworthy as rw
+from roadworthy.environment.capture import capture_environment
+from roadworthy.environment.source import EnvironmentSource
+from tests.environment import robots
+from tests.environment.environments import ENVIRONMENTS, plain
+
+
+class FourAtTwoRates(robots.FourRobots):
+    decimation = 2
+
+
+@pytest.mark.parametrize("name", ["pd_four_ticks", "four_robots", "lstm"])
+def test_an_environment_is_judged_by_its_own_rounding(name: str, tmp_path: Path) -> None:
+    env, actor = ENVIRONMENTS[name]()
+    bundle = rw.export_environment(env, actor, tmp_path / "b")
+    facts = {each.name: each.facts for each in bundle.certificate.checks}
+    assert facts["replay"]["measured"]
+    assert facts["fresh steps"]["float64"]
+    assert max(facts["fresh steps"]["roundings"].values()) < 5
+
+
+def test_each_row_goes_through_the_graph_that_its_clock_asks_for() -> None:
+    original = capture_environment(EnvironmentSource(*plain(FourAtTwoRates)))
+    signature, rng = original.program.signature, np.random.default_rng(0)
+    yardstick = original.yardstick(signature)
+    inputs = {
+        each.name: rng.standard_normal((4, 2)).astype(np.float32) for each in signature.inputs
+    }
+    memory = {
+        each.name: rng.standard_normal((4, 2)).astype(np.float32) for each in signature.memory
+    }
+
+    def at(*ticks: int) -> dict[str, np.ndarray]:
+        clock = {signature.clock: np.array(ticks, np.int32)}
+        return dict(yardstick.rounded(inputs, memory | clock))
+
+    mixed, deciding, applying = at(0, 1, 1, 0), at(0, 0, 0, 0), at(1, 1, 1, 1)
+    assert not np.array_equal(deciding["memory last"], applying["memory last"])
+    for name, value in mixed.items():
+        expected = np.where([[True], [False], [False], [True]], deciding[name], applying[name])
+        assert np.allclose(value, expected if value.ndim > 1 else [1, 0, 0, 1], atol=1e-6), name

@@ -1,0 +1,42 @@
+"""The browser, and a site for each policy that is written once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import roadworthy as rw
+from tests.browser import browser
+from tests.conftest import Exported
+
+__all__ = ["browser"]
+
+
+@pytest.fixture(scope="session")
+def site_of(
+    export_once: Callable[[str], Exported], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Path, Path]]:
+    """The bundle and the index.html of a case of the registry, or of a walker of 48 → 12."""
+    root = tmp_path_factory.mktemp("sites")
+
+    @functools.cache
+    def made(name: str) -> tuple[Path, Path]:
+        folder = _walker(root / "bundle") if name == "walker" else export_once(name).folder
+        return folder, rw.web(folder, root / name) / "index.html"
+
+    return made
+
+
+def _walker(folder: Path) -> Path:
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(48, 128), torch.nn.ELU(), torch.nn.Linear(128, 12)
+    normalizer = rw.EpsOutsideRoot(mean=[0.1] * 48, std=[0.9] * 48, eps=1e-2)
+    rw.export(
+        torch.nn.Sequential(*layers), folder, example={"obs": torch.zeros(1, 48)},
+        normalizer=normalizer, action=[rw.ScaleOffset(scale=0.25), rw.Clip(low=-1.0, high=1.0)],
+    )  # fmt: skip
+    return folder
