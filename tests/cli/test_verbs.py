@@ -51,7 +51,7 @@ def pushing():
                      action=rw.Clip(low=-50.0, high=50.0))
 """
 
-VERBS = ("export", "verify", "run", "inspect", "bench", "demo")
+VERBS = ("export", "verify", "run", "inspect", "bench", "report", "compare", "web", "demo")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -291,6 +291,7 @@ def test_the_demo_plays_the_same_actions_and_shows_what_forgetting_costs(tmp_pat
     assert forgetful["equal"] < 1300
     assert data["certificate"]["passed"] is True
     assert (tmp_path / "demo-bundle" / "SHA256SUMS").is_file()
+    assert 'id="verdict" class="verdict passed"' in (tmp_path / data["report"]).read_text()
 
 
 def test_the_makefile_runs_the_demo_that_is_tested_here() -> None:
