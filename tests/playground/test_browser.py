@@ -20,6 +20,7 @@ READY = "body[data-ready]"
 KINDS = (
     "walker", "lstm", "keeps_hidden", "nonzero_memory", "masked_multi_discrete", "half_precision",
     "squashed_gaussian", "fixed_batch_lstm", "transformer_any_length", "integer_clock", "odd_names",
+    "pd_four_ticks",
 )  # fmt: skip
 AA = 4.5
 
