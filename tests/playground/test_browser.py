@@ -158,7 +158,7 @@ def test_text_of_the_playground_has_contrast(browser: Any, cartpole: Path, dark:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["walker", "lstm"])
+@pytest.mark.parametrize("name", ["walker", "lstm", "pd_four_ticks"])
 def test_report_opens_without_a_word_and_with_contrast(
     browser: Any, site_of: Sites, tmp_path: Path, name: str, dark: bool
 ) -> None:
