@@ -271,7 +271,7 @@ def _lines(model: ir.Model, known: list[Place]) -> dict[str, str]:
 
     The code of the line stays at home: a file travels further than its source.
     """
-    found = {}
+    found: dict[str, str] = {}
     for node, place in zip(model.graph.all_nodes(), known, strict=True):
         line = place.line if place.line.startswith("layer ") else place.line.partition(" (")[0]
         found |= {value.name: line for value in node.outputs if value.name and line}
