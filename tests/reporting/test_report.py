@@ -14,7 +14,7 @@ import torch
 import roadworthy as rw
 from roadworthy.envs.returns import compare_returns
 from roadworthy.reporting.graph import blocks
-from roadworthy.reporting.html import Html, embedded, joined, tag
+from roadworthy.reporting.html import Html, joined, tag
 from roadworthy.reporting.influence import influence
 from roadworthy.reporting.recording import chosen, replayed
 from roadworthy.runtime.onnx_file import graph
@@ -63,10 +63,9 @@ def test_names_of_strangers_stay_text(tmp_path: Path) -> None:
     assert ATTACK not in (site / "index.html").read_text()
 
 
-def test_what_is_no_html_is_escaped_and_data_cannot_end_its_script() -> None:
+def test_what_is_no_html_is_escaped() -> None:
     assert tag("p", "<i>", Html("<i></i>"), title='"') == '<p title="&quot;">&lt;i&gt;<i></i></p>'
     assert joined(["a", None, ["&", 1]]) == "a&amp;1"
-    assert "</script><" not in embedded("data", {"a": "</script><script>"})[:-9]
 
 
 def failing() -> Certificate:

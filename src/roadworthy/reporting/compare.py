@@ -27,7 +27,7 @@ from roadworthy.reporting.side_by_side import (
 )
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, TRACE, Bundle
 from roadworthy.spec.limits import size_text
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Script, outputs_of
@@ -207,7 +207,7 @@ def _facts(bundles: tuple[Bundle, Bundle], times: Sequence[Array]) -> dict[str, 
 
 
 def _verdict(bundle: Bundle) -> str:
-    if "certificate.json" not in bundle.files:
+    if CERTIFICATE not in bundle.files:
         return "none"
     return "passed" if bundle.certificate.passed else "failed"
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from string import Template
-from typing import Any, Union
+from typing import Union
 
 # What may stand inside an element.
 Part = Union[str, int, float, None, Sequence["Part"]]  # noqa: UP007 (it names itself)
@@ -43,14 +42,6 @@ def _escaped(part: Part) -> str:
     if isinstance(part, (list, tuple)):
         return joined(part)
     return html.escape(str(part))
-
-
-def embedded(name: str, data: Mapping[str, Any]) -> Html:
-    """Data for a script of the page. No text inside can end the element that it stands in."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Html(f'<script type="application/json" id="{html.escape(name)}">{text}</script>')
 
 
 def asset(name: str, *, of: str = "roadworthy.reporting") -> str:

@@ -24,7 +24,7 @@ MOST_RUNS = 512
 class Influence:
     """(outputs, inputs): how far each output moves when an input moves by its usual spread.
 
-    Signed where all states agree in sign mostly; relative to the spread of the output.
+    In units of the output's own spread, with the sign that it has in the mean.
     """
 
     rows: tuple[str, ...]
@@ -51,7 +51,7 @@ def influence(policy: Policy, trace: Trace) -> Influence | None:
     for port in inputs:
         values = trace.inputs[port.name]
         flat = values.reshape(-1, _elements(port)).astype(np.float64)
-        spread = np.nanstd(np.where(np.isfinite(flat), flat, np.nan), axis=0)
+        spread = np.where(np.isfinite(flat), flat, 0.0).std(axis=0)
         for element in range(_elements(port)):
             if len(columns) >= MOST_RUNS:
                 break
@@ -65,7 +65,7 @@ def influence(policy: Policy, trace: Trace) -> Influence | None:
             columns.append(element_name(port, element))
     rows = [element_name(port, each) for port in outputs for each in range(_elements(port))]
     with np.errstate(invalid="ignore"):
-        scale = np.nanstd(base, axis=0)
+        scale = np.where(np.isfinite(base), base, 0.0).std(axis=0)
         values = _typical(np.stack(moved, axis=-1)) / np.where(scale > 0, scale, 1.0)[:, None]
     return Influence(rows=tuple(rows), columns=tuple(columns), values=np.nan_to_num(values))
 

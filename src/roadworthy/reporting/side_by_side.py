@@ -98,7 +98,7 @@ def _gap(port: Port, one: Array, other: Array) -> PortGap:
         port=port.name,
         equal=float((distance.reshape(-1, row) == 0).all(axis=1).mean()),
         mean=float(distance.mean()),
-        spread=float(np.nanstd(a)),
+        spread=float(np.where(np.isfinite(a), a, 0.0).std()),
         worst=float(distance.flat[place]),
         step=step,
         element=element_name(port, inside % row) if BATCH in port.shape else port.name,

@@ -43,7 +43,8 @@
   function fromEnvironment() {
     const seen = env.observe();
     sliders.show(seen);
-    return { [bundle.observed]: arrays.cast(signature.inputs.find((p) => p.name === bundle.observed).dtype, seen) };
+    const { dtype } = signature.inputs.find((port) => port.name === bundle.observed);
+    return { [bundle.observed]: arrays.cast(dtype, seen) };
   }
 
   const driven = () => env !== null && byId("by-env").checked;
@@ -53,13 +54,22 @@
     state.busy = true;
     const outputs = await policy.step(driven() ? fromEnvironment() : handMade());
     state.steps += 1;
-    const flat = elements.map(({ port, i }) => arrays.numbers(outputs[port].dtype, outputs[port].data.subarray(i, i + 1))[0]);
+    const flat = elements.map(({ port, i }) => {
+      const { dtype, data } = outputs[port];
+      return arrays.numbers(dtype, data.subarray(i, i + 1))[0];
+    });
     strip.add(flat);
-    showOutputs(flat, bundle.words ? flat.map((value, i) => (elements[i].port === action.name ? bundle.words[value] : undefined)) : null);
+    showOutputs(flat, meanings(flat));
     showMemory(policy.memory);
     if (driven()) act(outputs);
     draw();
     state.busy = false;
+  }
+
+  // The words of the action table beside the numbers that they stand for.
+  function meanings(flat) {
+    if (!bundle.words) return null;
+    return flat.map((value, i) => (elements[i].port === action.name ? bundle.words[value] : undefined));
   }
 
   function act(outputs) {
@@ -68,7 +78,8 @@
     state.total += reward;
     if (ended || state.steps >= Env.maxSteps) {
       state.episodes += 1;
-      byId("last").textContent = `episode ${state.episodes}: return ${panels.short(state.total)} in ${state.steps} steps`;
+      const earned = `return ${panels.short(state.total)} in ${state.steps} steps`;
+      byId("last").textContent = `episode ${state.episodes}: ${earned}`;
       begin();
     }
   }
@@ -82,7 +93,8 @@
   function draw() {
     strip.draw();
     if (env) Roadworthy.scenes.draw(byId("scene"), bundle.env, env.state, state.push);
-    byId("counter").textContent = driven() ? `step ${state.steps}, return ${panels.short(state.total)}` : `step ${state.steps}`;
+    const earned = driven() ? `, return ${panels.short(state.total)}` : "";
+    byId("counter").textContent = `step ${state.steps}${earned}`;
   }
 
   function run(on) {
@@ -135,7 +147,10 @@
     await policy.engine.open(bundle);
     const found = await Roadworthy.replay(policy, bundle.trace);
     const { worst, failed } = found;
-    const far = worst.gap ? `at most ${worst.gap.toExponential(1)} off, ${(100 * worst.share).toPrecision(2)} % of what is allowed` : "equal to the last bit";
+    const share = `${(100 * worst.share).toPrecision(2)} % of what is allowed`;
+    const far = worst.gap
+      ? `at most ${worst.gap.toExponential(1)} off, ${share}`
+      : "equal to the last bit";
     say(
       found.passed ? "passed" : "failed",
       found.passed

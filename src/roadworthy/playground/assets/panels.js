@@ -54,7 +54,8 @@ Roadworthy.panels = (() => {
   function outputs(place, elements) {
     const cells = elements.map(({ name, unit }, i) => {
       const row = make("div", "", { class: "value" });
-      const key = make("span", "", { class: i < Roadworthy.plots.COLOURS.length ? `key line-${i}` : "key none" });
+      const drawn = i < Roadworthy.plots.COLOURS.length;
+      const key = make("span", "", { class: drawn ? `key line-${i}` : "key" });
       const shown = make("output", "–");
       row.append(key, make("span", unit ? `${name} (${unit})` : name), shown);
       place.append(row);
@@ -71,7 +72,8 @@ Roadworthy.panels = (() => {
     const fields = signature.memory.map((memory) => {
       const shape = memory.shape.join(" × ");
       const figure = make("figure");
-      const canvas = make("canvas", "", { class: "field", role: "img", "aria-label": `memory ${memory.name}` });
+      const label = `memory ${memory.name}`;
+      const canvas = make("canvas", "", { class: "field", role: "img", "aria-label": label });
       figure.append(make("figcaption", `${memory.name}, ${memory.dtype} ${shape}`), canvas);
       place.append(figure);
       return { name: memory.name, canvas };

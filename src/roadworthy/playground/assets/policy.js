@@ -100,7 +100,8 @@ Roadworthy.Policy = class {
     for (let row = 0; row < shape[0]; row++) {
       this.streams[row] = this.streams[row] || Roadworthy.random(this.seed * 7919 + row);
       const stream = this.streams[row];
-      for (let i = 0; i < each; i++) numbers.push(port.noise === "normal" ? stream.normal() : stream.uniform());
+      const next = port.noise === "normal" ? stream.normal : stream.uniform;
+      for (let i = 0; i < each; i++) numbers.push(next());
     }
     return Roadworthy.arrays.cast(port.dtype, numbers);
   }

@@ -45,7 +45,8 @@ Roadworthy.scenes = (() => {
     const scale = width / 5.4;
     const ground = height * 0.72;
     const cart = width / 2 + x * scale;
-    stroke(pen, [[width / 2 - 2.4 * scale, ground + 13], [width / 2 + 2.4 * scale, ground + 13]], colour("rule"), 2);
+    const [left, right] = [width / 2 - 2.4 * scale, width / 2 + 2.4 * scale];
+    stroke(pen, [[left, ground + 13], [right, ground + 13]], colour("rule"), 2);
     pen.fillStyle = colour("original");
     pen.beginPath();
     pen.roundRect(cart - 26, ground - 13, 52, 22, 4);
