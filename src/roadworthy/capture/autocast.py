@@ -48,10 +48,10 @@ def _inline(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
     entering = [node for node in inside.nodes if node.op == "placeholder"]
     copied: dict[Any, Any] = dict(zip(entering, values, strict=True))
     with module.graph.inserting_before(call):
-        results = module.graph.graph_copy(inside, copied)
+        results: Any = module.graph.graph_copy(inside, copied)
     for user in list(call.users):
         assert user.target is operator.getitem
-        user.replace_all_uses_with(results[user.args[1]])  # type: ignore[index]
+        user.replace_all_uses_with(results[user.args[1]])
         module.graph.erase_node(user)
     module.graph.erase_node(call)
     if not body.users:
