@@ -75,7 +75,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         scale, bias = self.condition(condition).unsqueeze(-1).chunk(2, dim=1)
-        return self.second(scale * self.first(x) + bias) + self.skip(x)
+        out: Tensor = self.second(scale * self.first(x) + bias) + self.skip(x)
+        return out
 
 
 def _normed(inputs: int, outputs: int) -> nn.Sequential:
@@ -112,7 +113,8 @@ class UNet(nn.Module):
         x = self.middle(x, condition)
         for block, grow in zip(self.up, self.grow, strict=True):
             x = grow(block(torch.cat([x, kept.pop()], dim=1), condition))
-        return self.final(x).transpose(1, 2)
+        out: Tensor = self.final(x)
+        return out.transpose(1, 2)
 
     def forward(self, obs: Tensor, noise: Tensor) -> Tensor:
         x = noise

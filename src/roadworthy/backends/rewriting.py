@@ -41,7 +41,7 @@ def _passes() -> ir.passes.Sequential:
                 _Folding(),
                 _rewriting(),
                 common.RemoveUnusedNodesPass(),
-                common.RemoveUnusedFunctionsPass(),
+                common.RemoveUnusedFunctionsPass(),  # type: ignore[no-untyped-call]
                 common.RemoveUnusedOpsetsPass(),
             ],
             steps=_ROUNDS,
@@ -68,7 +68,8 @@ class _Folding(ir.passes.InPlacePass):
 @functools.cache
 def _rewriting() -> rewriter.RewritePass:
     """onnxscript's default rules, each with the operators that its pattern ends in."""
-    return rewriter.RewritePass([_Rooted(rule) for rule in rewriter._DEFAULT_REWRITE_RULES])
+    rules: list[Any] = [_Rooted(rule) for rule in rewriter._DEFAULT_REWRITE_RULES]
+    return rewriter.RewritePass(rules)
 
 
 class _Rooted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
+from roadworthy.capture.autocast import InFloat32, casts
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.memory import Tensors
@@ -17,7 +18,7 @@ from roadworthy.capture.state.draws import refuse_draws
 from roadworthy.capture.state.hiding import own_code, refuse_hiding
 from roadworthy.capture.state.trail import Trail
 from roadworthy.capture.traceable import traceable
-from roadworthy.errors import ExportError
+from roadworthy.errors import ExportError, Finding
 from roadworthy.program import Program
 from roadworthy.source import Source
 from roadworthy.spec.signature import Signature
@@ -36,13 +37,28 @@ def capture(source: Source) -> Program:
         refuse_changing_rows(graph, type(source.module).__name__)
         refuse_draws(graph, lambda: _drawing_line(analysis, inputs))
         _refuse_frozen_example(graph, _graph(analysis, _others(inputs)), source)
+        written, notes = graph, tuple[Finding, ...]()
+        if casts(graph):
+            written = _graph(analysis, inputs, InFloat32(graph))
+            notes = (_cast_note(source),)
         return Program(
             signature=analysis.signature,
-            graph=_owned(_even_limits(graph)),
+            graph=_owned(_even_limits(written)),
+            fixes=notes,
             recipe=recipe(source, analysis.slots),
             source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
             sampling=sampling_of(graph, analysis.signature),
         )
+
+
+def _cast_note(source: Source) -> Finding:
+    return Finding(
+        code="RW195",
+        severity="note",
+        where=type(source.module).__name__,
+        what="what it computes under an autocast is computed in float32",
+        hint="in the exported program only: your module and your file are unchanged",
+    )
 
 
 def captured_graph(source: Source) -> tuple[Signature, torch.export.ExportedProgram]:
@@ -124,7 +140,9 @@ def _refuse_frozen_example(
         )
 
 
-def _graph(analysis: ModuleAnalysis, inputs: Tensors) -> torch.export.ExportedProgram:
+def _graph(
+    analysis: ModuleAnalysis, inputs: Tensors, step: torch.nn.Module | None = None
+) -> torch.export.ExportedProgram:
     symbols = {name: torch.export.Dim(name, min=1) for name in analysis.symbols}
     memory = analysis.fresh_memory({})
     declared = [port.shape for port in analysis.signature.inputs]
@@ -140,7 +158,7 @@ def _graph(analysis: ModuleAnalysis, inputs: Tensors) -> torch.export.ExportedPr
     try:
         with traceable():
             return torch.export.export(
-                analysis.step,
+                step or analysis.step,
                 arguments,
                 dynamic_shapes={"tensors": shapes},
                 strict=False,

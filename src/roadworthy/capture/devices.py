@@ -81,7 +81,7 @@ class _OnCpu(TorchFunctionMode):
 
 
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
-_DEVICE = torch.Tensor.device.__get__  # type: ignore[attr-defined]
+_DEVICE = torch.Tensor.device.__get__
 # Kinds of device that are told apart; "mps" and the like mean something that is wrong there.
 _KINDS = frozenset({"cuda", "cpu"})
 

@@ -35,6 +35,7 @@ _AROUND_ZERO = frozenset({
     "celu", "elu", "gelu", "glu", "gru", "gru_cell", "lstm", "lstm_cell", "mish", "selu", "silu",
     "tanhshrink",
 })  # fmt: skip
+_WITH_AUTOCAST = torch.ops.higher_order.wrap_with_autocast
 # Says that a value has the dtype which it had when it was captured.
 _ASSERTS = (_aten._assert_tensor_metadata.default,)
 _EXACT = {
@@ -164,9 +165,16 @@ class Shaking(Recording):
         super().__init__(module)
         self._ulps = ulps
         self._generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
+        if (
+            n.op == "get_attr"
+            and n.users
+            and all(each.target is _WITH_AUTOCAST for each in n.users)
+        ):
+            return type(self)(result, self._ulps, self._seed).run  # it rounds inside, and coarsely
         name = name_of(n.target) if n.op == "call_function" else ""
         if name in _BY_WAY_OF_ONE:
             return tree_map(self._moved_by_one, result)
