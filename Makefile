@@ -13,7 +13,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Two workers on two cores: a thread that waits for work must not spin beside them.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
-.PHONY: demo quick test test-rest test-long test-all check bench boards docs format clean
+SHIPPED := src/roadworthy/playground/vendor
+
+.PHONY: demo quick test test-rest test-long test-all chromium vendor check bench boards docs format clean
 
 demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
@@ -27,7 +29,7 @@ test: $(READY)
 	$(PYTEST) -m 'not slow and not framework'
 
 # What `make test` leaves out, but for the long sampling. CI runs it after `make test`.
-test-rest: $(READY_ALL)
+test-rest: $(READY_ALL) chromium
 	$(PYTEST) -m '(slow or framework) and not long'
 
 # Sampling that no push waits for: more seeds, many closed loops in simulators.
@@ -35,8 +37,19 @@ test-long: $(READY_ALL)
 	$(PYTEST) -m 'long'
 
 # Everything: every claim over every case and every target, every framework, every example.
-test-all: $(READY_ALL)
+test-all: $(READY_ALL) chromium
 	$(PYTEST)
+
+# Reports and the playground are tested in a real browser; .ci/run installs it.
+chromium:
+	@command -v chromium >/dev/null || \
+	  { echo 'no chromium: apt-get install -y --no-install-recommends chromium'; exit 1; }
+
+# What the playground ships, from npm by its lock file. Only for another version of it.
+vendor: $(READY)
+	npm ci --ignore-scripts --prefix $(SHIPPED)
+	$(BIN)/python -m roadworthy.playground.vendor_files $(SHIPPED)/node_modules/onnxruntime-web
+	rm -r $(SHIPPED)/node_modules
 
 check: $(READY_ALL)
 	$(BIN)/ruff format --check .
@@ -80,4 +93,4 @@ $(READY_ALL): $(READY)
 	touch $(READY_ALL)
 
 clean:
-	rm -rf $(VENV) demo-bundle demo-bundle-sb3 build
+	rm -rf $(VENV) demo-bundle demo-bundle-sb3 demo-bundle.html build

@@ -64,10 +64,76 @@ def nature_cnn() -> rw.Source:
     return rw.Source(net, example={"obs": torch.zeros(1, 4, 84, 84)})
 
 
+class Block(nn.Module):
+    """Two convolutions; the condition is scale and bias between them."""
+
+    def __init__(self, inputs: int, outputs: int, condition: int) -> None:
+        super().__init__()
+        self.first, self.second = _normed(inputs, outputs), _normed(outputs, outputs)
+        self.condition = nn.Sequential(nn.Mish(), nn.Linear(condition, 2 * outputs))
+        self.skip = nn.Conv1d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        scale, bias = self.condition(condition).unsqueeze(-1).chunk(2, dim=1)
+        return self.second(scale * self.first(x) + bias) + self.skip(x)
+
+
+def _normed(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv1d(inputs, outputs, 5, padding=2), nn.GroupNorm(8, outputs), nn.Mish()
+    )
+
+
+class UNet(nn.Module):
+    """A diffusion policy: a conditional U-Net over 16 actions, several steps of DDIM."""
+
+    WIDTHS, CONDITION, STEPS = (64, 128, 256), 32, 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        first, *_, last = self.WIDTHS
+        pairs = list(zip((2, *self.WIDTHS), self.WIDTHS, strict=False))
+        size = self.CONDITION + 20
+        self.time = nn.Sequential(nn.Linear(1, 128), nn.Mish(), nn.Linear(128, self.CONDITION))
+        self.down = nn.ModuleList(Block(i, o, size) for i, o in pairs)
+        self.shrink = nn.ModuleList(nn.Conv1d(o, o, 3, 2, 1) for _, o in pairs[:-1])
+        self.middle = Block(last, last, size)
+        self.up = nn.ModuleList(Block(2 * o, i, size) for i, o in reversed(pairs[1:]))
+        self.grow = nn.ModuleList(nn.ConvTranspose1d(i, i, 4, 2, 1) for i, _ in reversed(pairs[1:]))
+        self.final = nn.Conv1d(first, 2, 1)
+
+    def noise_in(self, x: Tensor, share: float, obs: Tensor) -> Tensor:
+        condition = torch.cat([self.time(torch.full((len(obs), 1), share)), obs.flatten(1)], -1)
+        x, kept = x.transpose(1, 2), []
+        for level, block in enumerate(self.down):
+            x = block(x, condition)
+            kept.append(x)
+            x = self.shrink[level](x) if level < len(self.shrink) else x
+        x = self.middle(x, condition)
+        for block, grow in zip(self.up, self.grow, strict=True):
+            x = grow(block(torch.cat([x, kept.pop()], dim=1), condition))
+        return self.final(x).transpose(1, 2)
+
+    def forward(self, obs: Tensor, noise: Tensor) -> Tensor:
+        x = noise
+        for step in range(self.STEPS):
+            now, later = (step + 1) / (self.STEPS + 1), (step + 2) / (self.STEPS + 1)
+            found = self.noise_in(x, 1 - now, obs)
+            start = ((x - (1 - now) ** 0.5 * found) / now**0.5).clamp(-1, 1)
+            x = later**0.5 * start + (1 - later) ** 0.5 * found
+        return x[:, 1:9]
+
+
+def diffusion_unet() -> rw.Source:
+    example = {"obs": torch.zeros(1, 2, 10), "noise": torch.zeros(1, 16, 2)}
+    return rw.Source(UNet().eval(), example=example)
+
+
 POLICIES: dict[str, Callable[[], rw.Source]] = {
     "MLP 48-512-256-128-12": mlp,
     "LSTM 256": lstm,
     "Nature CNN": nature_cnn,
+    "diffusion U-Net": diffusion_unet,
 }
 
 

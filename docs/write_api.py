@@ -22,9 +22,9 @@ Every public name, as its docstring says it: written by `make docs`. A way throu
 
 In signatures, `Array` is a NumPy array; `Numbers` a number, an array, a tensor or nested lists of
 numbers; `Dim` a size, or the name of one that varies; `Layout` how ports nest in an argument;
-`Table` a mapping from operators of PyTorch to functions; `Metadata` the path of a YAML file about a
-robot, or a mapping of the same form; `PerJoint` pairs of a joint and a number; `Progress` a function
-that is called with each stage of the work, in words.
+`Table` a mapping from operators of PyTorch to functions; `Metadata` the path of a YAML file about
+a robot, or a mapping of the same form; `PerJoint` pairs of a joint and a number; `Progress` a
+function that is called with each stage of the work, in words.
 """
 FIRST = (
     "export", "load", "verify", "Policy", "Source", "diagnose", "play", "Bundle", "Certificate",
@@ -35,6 +35,7 @@ THEMES = {
     "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.exporting"),
     "Normalisers and action steps": ("roadworthy.spec.transforms",),
     "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.envs"),
+    "Seeing": ("roadworthy.reporting", "roadworthy.playground"),
     "Diagnosing": ("roadworthy.diagnosing",),
     "Other frameworks": (
         "roadworthy.adapters",
@@ -60,7 +61,7 @@ INTRODUCTIONS = {
 # These are handed out, not made by their users: what they hold is shown, not how they are made.
 HANDED_OUT = (
     "Policy", "Bundle", "Certificate", "Check", "Difference", "Diagnosis", "Episodes",
-    "PolicyLike", "PolicyState",
+    "PolicyComparison", "PolicyLike", "PolicyState",
 )  # fmt: skip
 # These are made by their users and read by the library: their members are its own affair.
 HANDED_IN = ("Source", "ClosedLoop", "Adapter", "Group", "Action", "Connection")

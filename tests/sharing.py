@@ -19,6 +19,8 @@ TOGETHER = {
     "tests/environment/test_evaluate.py": "evaluate",
     "tests/environment/test_session.py": "sessions",
     "tests/envs/test_play.py": "play",
+    "tests/playground/": "sites",
+    "tests/reporting/test_compare.py": "compare",
     "tests/test_examples.py::test_pong": "pong",
     "tests/test_examples.py::test_ppo": "ppo",
 }

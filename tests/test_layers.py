@@ -202,6 +202,7 @@ for folder in sys.argv[1:]:
     policy.reset()
     certificate = rw.verify(folder).raise_if_failed()
     lone = rw.load(folder + "/policy.onnx")
+    rw.report(folder, "report.html")
     print(lone.signature == policy.signature, certificate.passed)
 
 loaded = {{name.split(".")[0] for name in sys.modules}}

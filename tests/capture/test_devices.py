@@ -92,6 +92,26 @@ class Asks(Base):
         return self.net(obs)
 
 
+class AsksForType(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        device = obs.device
+        if device.type == "cuda":
+            return self.net(obs.half().float())
+        return self.net(obs)
+
+
+class PassesTypeOn(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        with torch.autocast(obs.device.type, enabled=False):
+            if obs.device.type == "mps":
+                obs = obs.float()
+            return self.net(obs)
+
+
+def test_a_type_that_is_passed_on_is_no_question() -> None:
+    capture(rw.Source(PassesTypeOn(), example={"obs": torch.zeros(1, 4)}))
+
+
 class Recurrent(Base):
     """An LSTM asks for the device of its weights when its parameters are laid out."""
 
@@ -114,7 +134,10 @@ class OldType(Base):
 
 
 @pytest.mark.filterwarnings("ignore:The torch.cuda")  # where there is a GPU, PyTorch says so too
-@pytest.mark.parametrize(("kind", "line"), [(Asks, "if obs.is_cuda"), (OldType, "FloatTensor")])
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [(Asks, "if obs.is_cuda"), (AsksForType, "device = obs.device"), (OldType, "FloatTensor")],
+)
 def test_what_cannot_be_followed_is_refused_with_the_line(
     kind: type[Base], line: str, tmp_path: Path
 ) -> None:

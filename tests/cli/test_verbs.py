@@ -51,7 +51,7 @@ def pushing():
                      action=rw.Clip(low=-50.0, high=50.0))
 """
 
-VERBS = ("export", "verify", "run", "inspect", "bench", "demo")
+VERBS = ("export", "verify", "run", "inspect", "bench", "report", "compare", "web", "demo")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -294,6 +294,7 @@ def test_the_demo_plays_the_same_actions_and_shows_what_forgetting_costs(tmp_pat
     second = data["checkpoint"]
     assert second["wrote"].startswith("Stable-Baselines3 2.")
     assert (second["passed"], second["returns"]) == (True, [500.0] * 3)
+    assert 'id="verdict" class="verdict passed"' in (tmp_path / data["report"]).read_text()
 
 
 def test_the_makefile_runs_the_demo_that_is_tested_here() -> None:

@@ -48,7 +48,8 @@ def test_bundle_is_five_files_and_weights_are_inside_the_model(exported: Exporte
 
 def test_graph_carries_no_notes_of_the_exporter(exported: Exported) -> None:
     model = graph(exported)
-    assert [entry.key for entry in model.metadata_props] == ["roadworthy.signature"]
+    keys = [entry.key for entry in model.metadata_props]
+    assert keys == ["roadworthy.lines", "roadworthy.signature"]
     parts = (model.graph, *model.graph.node, *model.graph.input, *model.graph.value_info)
     assert not any(part.doc_string or len(part.metadata_props) for part in parts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import roadworthy as rw
-from roadworthy.cli.many import with_ray_address
+from roadworthy.cli.many import is_emitted, is_wanted, with_ray_address
 from roadworthy.many import naming, records
 from roadworthy.many.task import Outcome, Task
 
@@ -127,3 +127,18 @@ def test_ray_takes_an_address_or_none() -> None:
     assert with_ray_address(["a", "--ray", "--json"]) == ["a", "--ray", "auto", "--json"]
     for address in ("auto", "10.0.0.1:6379", "ray://head:10001"):
         assert with_ray_address(["--ray", address, "b"]) == ["--ray", address, "b"]
+
+
+def test_emitted_files_are_told_from_a_bundle_that_lost_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "SHA256SUMS").write_text("0  policy.onnx\n")
+    assert is_emitted(tmp_path)
+    (tmp_path / "SHA256SUMS").write_text("0  manifest.json\n0  policy.onnx\n")
+    assert not is_emitted(tmp_path)
+
+
+def test_two_ways_to_do_the_same_are_refused() -> None:
+    with pytest.raises(rw.UsageError, match="--jobs and --ray are two ways"):
+        is_wanted(["a"], 2, "auto")
+    assert is_wanted(["a"], 1, None)
+    assert is_wanted(["runs/*.pt"], None, None)
+    assert not is_wanted(["a"], None, None)

@@ -11,21 +11,29 @@ import torch
 
 import roadworthy as rw
 from tests.browser import browser
-from tests.conftest import Exported
+from tests.conftest import Exported, ExportedEnvironment
+from tests.policies import CASES
 
 __all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")
 def site_of(
-    export_once: Callable[[str], Exported], tmp_path_factory: pytest.TempPathFactory
+    export_once: Callable[[str], Exported],
+    export_environment_once: Callable[[str], ExportedEnvironment],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], tuple[Path, Path]]:
-    """The bundle and the index.html of a case of the registry, or of a walker of 48 → 12."""
+    """The bundle and the index.html of a policy or environment of the registries, or a walker's."""
     root = tmp_path_factory.mktemp("sites")
 
     @functools.cache
     def made(name: str) -> tuple[Path, Path]:
-        folder = _walker(root / "bundle") if name == "walker" else export_once(name).folder
+        if name == "walker":
+            folder = _walker(root / "bundle")
+        elif name in CASES:
+            folder = export_once(name).folder
+        else:
+            folder = export_environment_once(name).bundle.folder
         return folder, rw.web(folder, root / name) / "index.html"
 
     return made

@@ -20,6 +20,7 @@ READY = "body[data-ready]"
 KINDS = (
     "walker", "lstm", "keeps_hidden", "nonzero_memory", "masked_multi_discrete", "half_precision",
     "squashed_gaussian", "fixed_batch_lstm", "transformer_any_length", "integer_clock", "odd_names",
+    "pd_four_ticks",
 )  # fmt: skip
 AA = 4.5
 
@@ -157,7 +158,7 @@ def test_text_of_the_playground_has_contrast(browser: Any, cartpole: Path, dark:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["walker", "lstm"])
+@pytest.mark.parametrize("name", ["walker", "lstm", "pd_four_ticks"])
 def test_report_opens_without_a_word_and_with_contrast(
     browser: Any, site_of: Sites, tmp_path: Path, name: str, dark: bool
 ) -> None:

@@ -54,6 +54,17 @@ def test_both_play_the_same_episodes(pair: Path) -> None:
     assert found.steps["episodes of old"] == sum(played[0].steps)
 
 
+def test_certificate_keeps_the_return_of_every_episode(pair: Path) -> None:
+    certificate = rw.verify(pair / "old", against=actor(0), env="CartPole-v1", episodes=2)
+    (loop,) = [check for check in certificate.checks if check.name == "closed loop"]
+    played = rw.play(rw.load(pair / "old"), "CartPole-v1", 2)
+    assert loop.facts["each_return"] == {
+        side: [*played.returns] for side in ("original", "artifact")
+    }
+    place = rw.report(pair / "old", pair / "loop.html", certificate=certificate)
+    assert "Returns in the certificate&#x27;s closed loop" in place.read_text()
+
+
 def test_other_signatures_are_refused_with_everything_that_differs(pair: Path) -> None:
     done = roadworthy("compare", "old", "logits", cwd=pair)
     assert done.code == 2

@@ -117,3 +117,41 @@ def test_a_vmap_in_which_an_operator_raises_is_closed() -> None:
     with pytest.raises(RuntimeError, match="inside"):
         failing()
     assert torch.rand(2).shape == (2,)  # refused inside of a vmap
+
+
+class Around(nn.Module):
+    """A layer, and something beside it that may or may not turn."""
+
+    scale: Tensor
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.net, self.function = nn.Linear(4, 4), function
+        self.register_buffer("scale", torch.arange(1.0, 5.0))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.function(self.net(obs), self.scale)
+
+
+def _overwritten(y: Tensor, s: Tensor) -> Tensor:
+    kept = torch.zeros_like(y)
+    kept.copy_(y.round())
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("function", "smooth"),
+    [
+        (lambda y, s: (y / s.sqrt()).clamp(-1, 1), True),
+        (lambda y, s: y / s.round(), True),
+        (lambda y, s: y / y.exp(), False),
+        (lambda y, s: s / y, False),
+        (lambda y, s: y.round(), False),
+        (_overwritten, False),
+    ],
+)
+def test_what_no_input_enters_turns_nothing(
+    function: Callable[[Tensor, Tensor], Tensor], smooth: bool
+) -> None:
+    graph, _ = yardstick(Around(function))
+    assert graph.smooth is smooth

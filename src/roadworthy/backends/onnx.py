@@ -28,7 +28,7 @@ from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Findin
 from roadworthy.program import Program
 from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
-from roadworthy.spec.bundle import POLICY, SIGNATURE_KEY
+from roadworthy.spec.bundle import LINES_KEY, POLICY, SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port
 from roadworthy.spec.signature import Signature
 from roadworthy.targets import refuse_other_versions
@@ -55,12 +55,14 @@ class OnnxBackend:
         model = self._model(program)
         known = places(model)
         refuse_draws(known)
+        lines = _lines(model, known)
         _strip(model)
         model.metadata_props.update(program.metadata)
         model.ir_version = self.settings.ir_version
         model.metadata_props[SIGNATURE_KEY] = json.dumps(
             program.signature.to_json(), allow_nan=False
         )
+        model.metadata_props[LINES_KEY] = json.dumps(lines, ensure_ascii=False)
         proto = ir.to_proto(model)
         self._check(proto, program.signature, known)
         data = proto.SerializeToString(deterministic=True)
@@ -262,6 +264,18 @@ def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:
             )
     if findings:
         raise BatchSpecialised(findings=findings)
+
+
+def _lines(model: ir.Model, known: list[Place]) -> dict[str, str]:
+    """Where each value is computed, by its name: `policy.py:12`, or `layer 0 (Linear)`.
+
+    The code of the line stays at home: a file travels further than its source.
+    """
+    found: dict[str, str] = {}
+    for node, place in zip(model.graph.all_nodes(), known, strict=True):
+        line = place.line if place.line.startswith("layer ") else place.line.partition(" (")[0]
+        found |= {value.name: line for value in node.outputs if value.name and line}
+    return found
 
 
 def _strip(model: ir.Model) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from roadworthy.backends.near_constants import keep_near_constants
+from roadworthy.backends.rewriting import optimize
 
 if TYPE_CHECKING:
     from torch.onnx._internal.exporter._registration import ONNXRegistry
@@ -41,7 +42,7 @@ def onnx_program(
     program = export(graph, opset_version=opset, verbose=False, optimize=False)
     assert program is not None
     keep_near_constants(program.model)
-    program.optimize()
+    optimize(program)
     return program
 
 

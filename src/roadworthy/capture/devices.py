@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
 import linecache
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -56,8 +58,8 @@ def whole_float32() -> Iterator[None]:
 class AsksForDevice(RuntimeError):
     """Code that computes one thing on a GPU and another elsewhere: which of them is the policy?"""
 
-    def __init__(self) -> None:
-        super().__init__("forward asks whether a tensor is on a GPU (is_cuda)")
+    def __init__(self, asked: str) -> None:
+        super().__init__(f"forward asks whether a tensor is on a GPU ({asked})")
 
 
 class _OnCpu(TorchFunctionMode):
@@ -65,8 +67,12 @@ class _OnCpu(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.Tensor.cuda:
             return args[0]
-        if func == _IS_CUDA and _asked_outside_of_torch(sys._getframe(1)):
-            raise AsksForDevice
+        if func == _IS_CUDA and _asking(sys._getframe(1)):
+            raise AsksForDevice("is_cuda")
+        if func == _DEVICE:
+            asking = _asking(sys._getframe(1))
+            if asking is not None and _compares_device(asking.f_code):
+                raise AsksForDevice("device.type")
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": _here(kwargs["device"])}
         if func is torch.Tensor.to:
@@ -75,6 +81,9 @@ class _OnCpu(TorchFunctionMode):
 
 
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
+_DEVICE = torch.Tensor.device.__get__  # type: ignore[attr-defined]
+# Kinds of device that are told apart; "mps" and the like mean something that is wrong there.
+_KINDS = frozenset({"cuda", "cpu"})
 
 
 def _here(device: Any) -> Any:
@@ -88,14 +97,31 @@ def _here(device: Any) -> Any:
     return device
 
 
-def _asked_outside_of_torch(frame: FrameType | None) -> bool:
-    """Whether the code that asks is neither torch's nor a mode of ours that handed it on."""
+def _asking(frame: FrameType | None) -> FrameType | None:
+    """The code that asks; None where it is torch's own. Modes of ours only hand it on."""
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package != "roadworthy":
-            return package != "torch"
+            return None if package == "torch" else frame
         frame = frame.f_back
-    return False
+    return None
+
+
+@functools.cache
+def _compares_device(code: CodeType) -> bool:
+    """Whether a function compares the kind of a device with a name: `x.device.type == "cuda"`.
+
+    That the kind is passed on, as to `torch.autocast`, is no question.
+    """
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    return any(
+        one.opname == "LOAD_ATTR"
+        and one.argval == "type"
+        and two.opname == "LOAD_CONST"
+        and not _KINDS.isdisjoint(two.argval if isinstance(two.argval, tuple) else (two.argval,))
+        and three.opname in ("COMPARE_OP", "CONTAINS_OP")
+        for one, two, three in zip(steps, steps[1:], steps[2:], strict=False)
+    )
 
 
 def _names_one(module: torch.nn.Module) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Actor, Network, Tensors
 from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
-from roadworthy.checkpoints.memory import Cell, start, stepped
+from roadworthy.checkpoints.memory import start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import ask_activation, whole_numbers
 from roadworthy.checkpoints.reading import ENV, Answers, Reading
@@ -58,16 +57,14 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert scale is not None
         assert tanh is not None
         assert space is not None
-        squash = tanh if fixed else 0.0
         network = Policy(weights, encoders, side, activation, contents.where)
-        network.means(outputs if fixed else outputs // 2, squash) if space == (
-            "continuous",
-        ) else None
-        network.shifted(shift, scale, normalizers)
+        if space == ("continuous",):
+            network.kept, network.squash = outputs if fixed else outputs // 2, tanh if fixed else 0
         return Source(
             Actor(network, wanted),
             example={name: torch.zeros(1, size) for name, size in network.sizes.items()},
             memory=network.memory(),
+            normalizer=_shifted(normalizers, shift, scale) or None,
             action=_steps(space),
         )
 
@@ -108,46 +105,32 @@ class Policy(Network):
         )
         self.sizes = {name: int(encoders[name]["0.weight"].shape[1]) for name in self.names}
         core = under(weights, f"{side}core.core")
-        self.cell = cast("Cell", recurrent(core, where)) if core else None
+        self.cell = recurrent(core, where) if core else None
         decoder = under(weights, f"{side}decoder.mlp")
         self.decoder = mlp(decoder, activation, active_end=True, where=where)
-        self.head = layer(under(weights, "action_parameterization.distribution_linear"), where)
-        self.kept, self.squash = int(self.head.out_features), 0.0  # type: ignore[arg-type]
-        self.normalizers = nn.ModuleDict()
-        self.shift, self.scale = 0.0, 1.0
-
-    def means(self, count: int, squash: float) -> None:
-        """Takes only the means, squashed if that is more than 0."""
-        self.kept, self.squash = count, squash
-
-    def shifted(self, shift: float, scale: float, then: Mapping[str, Normalizer]) -> None:
-        """Subtracts and divides `obs`, and lets the statistics follow, as training does."""
-        from roadworthy.capture.transforms import normalizer
-
-        self.shift, self.scale = shift, scale
-        self.normalizers = nn.ModuleDict({name: normalizer(each) for name, each in then.items()})
+        head = under(weights, "action_parameterization.distribution_linear")
+        self.head = layer(head, where)
+        # Of continuous actions the means alone, squashed if that is more than 0.
+        self.kept, self.squash = (
+            len(weights["action_parameterization.distribution_linear.bias"]),
+            0.0,
+        )
 
     def memory(self) -> Tensors:
         return start(self.cell) if self.cell is not None else {}
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         parts = [
-            encoder(self._seen(name, ports[name]))
-            for name, encoder in zip(self.names, self.encoders, strict=True)
+            encoder(ports[name]) for name, encoder in zip(self.names, self.encoders, strict=True)
         ]
-        latent, after = torch.cat(parts, dim=-1), {}
+        after: Tensors = {}
+        latent = torch.cat(parts, dim=-1)
         if self.cell is not None:
             latent, after = stepped(self.cell, latent, ports)
         action = self.head(self.decoder(latent))[..., : self.kept]
         if self.squash > 0:
             action = torch.tanh(action / self.squash) * self.squash
-        return {name: action for name in ("action", *wanted)} | after
-
-    def _seen(self, name: str, value: Tensor) -> Tensor:
-        if name == "obs":
-            value = (value - self.shift) * (1.0 / self.scale)
-        seen: Tensor = self.normalizers[name](value) if name in self.normalizers else value
-        return seen
+        return dict.fromkeys(("action", *wanted), action) | after
 
 
 def _encoders(weights: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
@@ -209,6 +192,22 @@ def _normalizers(
             found[name] = EpsInsideRoot(mean=mean, var=var, eps=1e-5, clip=5.0)
     told = "(x - mean) / sqrt(var + 1e-5), clipped at 5" if found else "none"
     answers.note("normalizer", told)
+    return found
+
+
+def _shifted(
+    statistics: Mapping[str, Normalizer], shift: float, scale: float
+) -> dict[str, Normalizer]:
+    """The statistics of observations of which `obs` was shifted and divided first."""
+    found = dict(statistics)
+    if (shift, scale) == (0.0, 1.0):
+        return found
+    own = found.get("obs", EpsInsideRoot(mean=0.0, var=1.0, eps=0.0))
+    assert isinstance(own, EpsInsideRoot)
+    mean, var = torch.as_tensor(own.mean), torch.as_tensor(own.var)
+    found["obs"] = EpsInsideRoot(
+        mean=mean * scale + shift, var=var * scale**2, eps=own.eps * scale**2, clip=own.clip
+    )
     return found
 
 

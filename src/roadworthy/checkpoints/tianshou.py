@@ -1,4 +1,4 @@
-"""Tianshou 0.5 to 2: the state_dict of a policy, alone or with the statistics of its environment."""
+"""Tianshou 0.5 to 2: the state_dict of a policy, and the statistics of its environment."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Policy(Network):
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         action = self.head(self.body(ports["obs"]))
-        return {name: action for name in ("action", *wanted)}
+        return dict.fromkeys(("action", *wanted), action)
 
 
 def _flat(contents: Contents) -> dict[str, Tensor]:
@@ -142,7 +142,8 @@ def _ask_steps(answers: Answers, head: str, outputs: int) -> tuple[ActionStep, .
     if squash is None or method is None or scaling is None or bounds is None:
         return None
     steps: list[ActionStep] = [Tanh(), ScaleOffset(scale=squash[0])] if squash else []
-    steps += {"clip": [Clip(low=-1.0, high=1.0)], "tanh": [Tanh()]}.get(method, [])
+    bounding: dict[str, ActionStep] = {"clip": Clip(low=-1.0, high=1.0), "tanh": Tanh()}
+    steps += [bounding[method]] if method in bounding else []
     return (*steps, *([ScaleToBounds(low=bounds[0], high=bounds[1])] if bounds else []))
 
 

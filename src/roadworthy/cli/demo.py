@@ -12,6 +12,7 @@ import typer
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
 from roadworthy.cli.demo_checkpoint import checkpoint_act
 from roadworthy.errors import need
+from roadworthy.reporting.report import report
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
@@ -60,6 +61,9 @@ def demo(
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
         second = checkpoint_act(folder.with_name(f"{folder.name}-sb3"), episodes, progress)
+        progress("writing the report")
+        # Beside the bundle, in which nothing lies that was not certified.
+        page = report(bundle, folder.parent / f"{folder.name}.html")
     if as_json:
         described = [asdict(row) for row in rows]
         print_json(
@@ -68,6 +72,7 @@ def demo(
                 "rows": described,
                 "folder": str(folder),
                 "checkpoint": asdict(second),
+                "report": str(page),
             }
         )
     else:
@@ -79,6 +84,8 @@ def demo(
         console.print(f"  roadworthy inspect {folder}", style="dim")
         console.print(f"  roadworthy run {folder} --env {env}", style="dim", soft_wrap=True)
         second.show(console)
+        console.print(f"  roadworthy web {folder} -o site --env {env}", style="dim", soft_wrap=True)
+        console.print(f"the report is {page}: open it in a browser")
     if (rows[1].equal, rows[1].returns) != (rows[0].equal, rows[0].returns):
         raise typer.Exit(1)
 

@@ -41,6 +41,7 @@ from roadworthy.cli.describing import (
 )
 from roadworthy.cli.emit import EMITTED, emit_all, refuse_unknown_layouts
 from roadworthy.cli.objects import refuse_unreachable, thing
+from roadworthy.cli.running import run_all
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
@@ -199,7 +200,7 @@ def _export_all(
             hint="choose a folder for all of them",
         )
     options = many.option_words(context)
-    many.run_all(
+    run_all(
         many.export_tasks(context, sources, folder),
         jobs,
         ray,

@@ -1,4 +1,4 @@
-"""`export` and `verify` of many policies: the tasks, a bar over all of them, and a table."""
+"""`export` and `verify` of many policies: their options, and the task that each of them is."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ import importlib.metadata
 import json
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 import roadworthy
-from roadworthy.cli.console import finding_lines, out, print_json, table
-from roadworthy.cli.worker import perform
-from roadworthy.errors import Finding, UsageError
+from roadworthy.errors import UsageError
 from roadworthy.many import naming, records
-from roadworthy.many.local import run_local
-from roadworthy.many.task import Outcome, Task
+from roadworthy.many.task import Task
 from roadworthy.spec.bundle import MANIFEST, SUMS
 
 Jobs = Annotated[
@@ -35,7 +27,6 @@ Ray = Annotated[
 ]
 Again = Annotated[bool, typer.Option("--again", help="Do again what an earlier run has done.")]
 
-INTERRUPTED = 130
 # These say how the work is done, and nothing about its result.
 _HOW = ("sources", "folders", "folder", "jobs", "ray", "again", "as_json")
 _VERSIONS = ("torch", "onnx", "onnxruntime", "numpy", "gymnasium")
@@ -110,8 +101,9 @@ def verify_tasks(context: typer.Context, folders: Sequence[str]) -> list[Task]:
 
 
 def is_emitted(folder: Path) -> bool:
-    """Whether a folder holds the files of another runtime: sums, and no manifest."""
-    return (folder / SUMS).is_file() and not (folder / MANIFEST).is_file()
+    """Whether a folder holds the files of another runtime: its sums know no manifest."""
+    path = folder / SUMS
+    return path.is_file() and MANIFEST not in path.read_text(errors="replace")
 
 
 def _original(bundle: Path, known: set[str]) -> list[str]:
@@ -156,7 +148,9 @@ def _task(
     words = (verb, *own, *options)
     decides = {
         "words": [word for word in words if word != str(result)],
-        "content": [naming.content_of(word) for word in words if word != str(result)],
+        # Of options files alone: a folder that happens to have the name of a value is none of it.
+        "content": [naming.content_of(word) for word in own if word != str(result)]
+        + [naming.content_of(word) for word in options if not Path(word).is_dir()],
         "around": list(around),
         "versions": {"roadworthy": roadworthy.__version__, **_versions()},
     }
@@ -174,112 +168,3 @@ def _task(
 def _versions() -> dict[str, str]:
     installed = {each.name: each.version for each in importlib.metadata.distributions()}
     return {name: installed[name] for name in _VERSIONS if name in installed}
-
-
-def run_all(
-    tasks: Sequence[Task],
-    jobs: int | None,
-    ray: str | None,
-    *,
-    again: bool,
-    as_json: bool,
-    row: Callable[[dict[str, Any]], Sequence[str]],
-    columns: Sequence[str],
-    more: Callable[[Task], dict[str, Any]] = lambda task: {},
-) -> None:
-    """Runs what is not done yet, and prints what became of every task; exits 1 if one failed."""
-    outcomes: dict[str, Outcome] = {}
-    for task in tasks:
-        known = None if again else records.finished(task)
-        if known is not None:
-            outcomes[task.name] = known
-    left = [task for task in tasks if task.name not in outcomes]
-    with _bar(len(tasks), len(outcomes), silent=as_json) as advance:
-        for outcome in _running(left, jobs, ray):
-            outcomes[outcome.task.name] = outcome
-            # A certificate that failed is a result; a refusal may be gone the next time.
-            if outcome.code == 0 or (outcome.code == 1 and outcome.task.result is None):
-                records.keep(outcome, **more(outcome.task))
-            advance(outcome.task.name)
-    _print([outcomes[task.name] for task in tasks], row, columns, as_json=as_json)
-    if any(outcome.code for outcome in outcomes.values()):
-        raise typer.Exit(1)
-
-
-def _running(tasks: Sequence[Task], jobs: int | None, ray: str | None) -> Iterator[Outcome]:
-    if not tasks:
-        return iter(())
-    if ray is None:
-        return run_local(perform, tasks, min(jobs or 1, len(tasks)))
-    from roadworthy.many.ray import run_ray
-
-    return run_ray(perform, tasks, None if ray == "auto" else ray)
-
-
-@contextmanager
-def _bar(total: int, done: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
-    """A function that moves one bar over all tasks on, where someone is looking."""
-    console = Console(file=sys.stderr)
-    if silent or not console.is_terminal:
-        yield lambda name: None
-        return
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("starting", total=total, completed=done)
-        yield lambda name: progress.update(bar, advance=1, description=name)
-
-
-def _print(
-    outcomes: Sequence[Outcome],
-    row: Callable[[dict[str, Any]], Sequence[str]],
-    columns: Sequence[str],
-    *,
-    as_json: bool,
-) -> None:
-    said = [_said(outcome) for outcome in outcomes]
-    if as_json:
-        print_json({"tasks": said})
-        return
-    console = out()
-    made = table("", "name", *columns, "")
-    for each in said:
-        mark = Text("✓", "green") if each["exit"] == 0 else Text("✗", "bold red")
-        note = "done by an earlier run" if each["skipped"] else ""
-        shown = row(each["result"]) if "error" not in each["result"] else [""] * len(columns)
-        made.add_row(mark, each["name"], *shown, note)
-    console.print(made)
-    for each in said:
-        errors = [Finding(**found) for found in each["result"].get("error", ())]
-        if errors:
-            console.print("", Text(each["name"], "bold"), sep="\n")
-        for finding in errors:
-            console.print(*finding_lines(finding), sep="\n")
-    failed = sum(each["exit"] != 0 for each in said)
-    skipped = sum(each["skipped"] for each in said)
-    told = [f"{len(said)} policies", f"{failed} failed" if failed else "none failed"]
-    console.print(", ".join(told + ([f"{skipped} done by an earlier run"] if skipped else [])))
-
-
-def _said(outcome: Outcome) -> dict[str, Any]:
-    try:
-        result = json.loads(outcome.printed)
-    except ValueError:
-        what = f"it ended with the exit code {outcome.code} and said nothing that can be read"
-        finding = {
-            "code": "RW900",
-            "what": what,
-            "where": outcome.task.name,
-            "hint": "run it alone",
-        }
-        result = {"error": [finding]}
-    return {
-        "name": outcome.task.name,
-        "exit": outcome.code,
-        "skipped": outcome.skipped,
-        "result": result,
-    }

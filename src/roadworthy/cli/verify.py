@@ -21,6 +21,7 @@ from roadworthy.cli.describing import (
 )
 from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
 from roadworthy.cli.play import environment
+from roadworthy.cli.running import run_all
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
 
@@ -75,7 +76,7 @@ def verify(
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
     if many.is_wanted(folders, jobs, ray):
-        return many.run_all(
+        return run_all(
             many.verify_tasks(context, folders), jobs, ray, again=again, as_json=as_json,
             columns=("certificate", ">steps", ">worst"), row=_summary,
         )  # fmt: skip

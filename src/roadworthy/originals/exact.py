@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, suppress
 from typing import Any
 
@@ -41,12 +41,14 @@ _aten = torch.ops.aten
 # Where these are all that there is, nothing turns anywhere: what most networks are made of.
 _SMOOTH = frozenset({
     "abs", "add", "addmm", "alias", "arange", "avg_pool1d", "avg_pool2d", "bmm", "cat",
-    "celu", "clone", "contiguous", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "celu", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "contiguous", "conv1d",
+    "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "cos", "detach", "elu", "exp", "expand", "flatten", "full", "gelu",
     "group_norm", "hardtanh", "layer_norm", "leaky_relu", "linear", "matmul", "max_pool1d",
-    "max_pool2d", "mean", "mish", "mm", "mul", "neg", "ones", "permute", "relu", "reshape",
-    "select", "selu", "sigmoid", "silu", "sin", "slice", "softmax", "softplus", "squeeze", "sub",
-    "sum", "t", "sym_size", "tanh", "transpose", "unflatten", "unsqueeze", "view", "zeros",
+    "max_pool2d", "maximum", "mean", "minimum", "mish", "mm", "moveaxis", "movedim", "mul", "neg",
+    "ones", "permute", "relu", "reshape", "select", "selu", "sigmoid", "silu", "sin", "slice",
+    "softmax", "softplus", "split", "split_with_sizes", "squeeze", "stack", "sub", "sum", "t",
+    "sym_size", "tanh", "transpose", "unflatten", "unsqueeze", "view", "zeros",
 })  # fmt: skip
 # What gives a value another dtype.
 _CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
@@ -82,7 +84,8 @@ class GraphYardstick:
         self._lifted = list(_lifted(program))
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
         self.turning = any(target in TURNING for target in called)
-        self.smooth = all(_is_smooth(target) for target in called)
+        varying = _varying(program)
+        self.smooth = all(_is_smooth(node, varying) for node in varying)
         self._chooses = any(target in CHOICES for target in called)
         self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
@@ -204,9 +207,24 @@ def _is_whole(value: torch.Tensor) -> bool:
     return not floats and value.dtype != torch.bool
 
 
-def _is_smooth(target: Any) -> bool:
+def _varying(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, None]:
+    """Inputs, memory, and what they enter: all other nodes give the same at every step."""
+    entering = set(program.graph_signature.user_inputs)
+    found: dict[torch.fx.Node, None] = {}
+    for node in program.graph.nodes:
+        if node.name in entering or any(each in found for each in node.all_input_nodes):
+            found[node] = None
+    return found
+
+
+def _is_smooth(node: torch.fx.Node, varying: Container[torch.fx.Node]) -> bool:
+    if node.op != "call_function" or not (node.users or _mutates(node.target)):
+        return True  # what is asserted computes nothing
+    name = name_of(node.target)
+    if name == "div":
+        return len(node.args) == 2 and not node.kwargs and node.args[1] not in varying
     # What is no operator computes with sizes, or takes one of several results.
-    return name_of(target) in _SMOOTH or isinstance(target, types.BuiltinFunctionType)
+    return name in _SMOOTH or isinstance(node.target, types.BuiltinFunctionType)
 
 
 def _copied(value: Any) -> Any:

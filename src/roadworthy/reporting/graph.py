@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadworthy.reporting.html import Html, tag
-from roadworthy.runtime.onnx_file import ModelGraph, ModelNode, graph
+from roadworthy.runtime.onnx_file import ModelGraph, ModelNode, graph, metadata
+from roadworthy.spec.bundle import LINES_KEY, POLICY
+from roadworthy.spec.json_file import from_json
 from roadworthy.spec.limits import size_text
 from roadworthy.spec.port import DTYPES, shape_text
 
@@ -26,9 +28,9 @@ class Block:
     size: int
 
 
-def graph_section(model: bytes, lines: Mapping[str, str]) -> Html:
-    """The drawing. `lines` says where a value was computed, by its name: `policy.py:12 (code)`."""
-    found = graph(model)
+def graph_section(model: bytes) -> Html:
+    """The drawing of an ONNX file."""
+    found, lines = graph(model), source_lines(model)
     made = list(blocks(found))
     total = sum(block.weights for block in made)
     most = max((block.weights for block in made), default=0)
@@ -40,6 +42,14 @@ def graph_section(model: bytes, lines: Mapping[str, str]) -> Html:
     if len(made) > OPEN_BLOCKS:
         drawn = tag("details", tag("summary", f"all {len(made)} blocks"), drawn)
     return tag("section", tag("h2", "Graph"), tag("p", head), drawn, id="graph")
+
+
+def source_lines(model: bytes) -> dict[str, str]:
+    """Where a value is computed, by its name; nothing where the file does not say it."""
+    text = metadata(model).get(LINES_KEY)
+    said = from_json(text, where=f"{POLICY}, the lines inside") if text else {}
+    known = said if isinstance(said, dict) else {}
+    return {name: line for name, line in known.items() if isinstance(line, str)}
 
 
 def blocks(found: ModelGraph) -> Iterator[Block]:
@@ -89,8 +99,10 @@ def _rows(
     node: ModelNode, found: ModelGraph, lines: Mapping[str, str], depth: int
 ) -> Iterator[Html]:
     takes = ", ".join(name for name in node.inputs if name and name not in found.weights)
-    held = [found.weights[name] for name in node.inputs if name in found.weights]
-    weights = ", ".join(f"{dtype} {shape_text(shape)}" for dtype, shape in held)
+    held = {name: found.weights[name] for name in node.inputs if name in found.weights}
+    weights = ", ".join(
+        f"{name} {dtype} {shape_text(shape)}" for name, (dtype, shape) in held.items()
+    )
     place = next((lines[name] for name in node.outputs if name in lines), "")
     yield tag(
         "tr",

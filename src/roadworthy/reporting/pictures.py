@@ -12,7 +12,7 @@ from roadworthy.reporting.heat import heat_map, image_strip
 from roadworthy.reporting.html import Html, tag
 from roadworthy.reporting.influence import Influence, element_name
 from roadworthy.reporting.recording import TIMED_STEPS, Episode, Replay, chosen
-from roadworthy.spec.port import Array, Memory, Port
+from roadworthy.spec.port import BATCH, Array, Memory, Port
 from roadworthy.spec.signature import Signature
 
 # Of an output with more elements the first ones are drawn, of an episode its first steps.
@@ -85,14 +85,11 @@ def _overlay(
     replay: Replay, signature: Signature, episode: Episode, *, opened: bool
 ) -> Iterator[Html]:
     stop = min(episode.stop, episode.start + MOST_STEPS)
-    charts = []
-    alone = (
-        len(signature.outputs) == 1 and replay.outputs[signature.outputs[0].name][0, 0].size == 1
-    )
+    charts, alone = [], _only_one_number(signature.outputs)
     for port in signature.outputs:
         truth, got = replay.trace.outputs[port.name], replay.outputs[port.name]
-        if port.batch_axis != 0 or truth.shape[1] != replay.trace.rows:
-            continue
+        if truth.shape[1:2] != (replay.trace.rows,):
+            continue  # it has no rows, or they are not on its first axis
         steps = slice(episode.start, stop)
         one, other = (_flat(each[steps, episode.row]) for each in (truth, got))
         beyond = _flat((replay.gaps[port.name] > replay.allowed[port.name])[steps, episode.row])
@@ -136,6 +133,11 @@ def _pair(
     chart = line_chart(lines, x_label="step", first=start, mark=mark, width=width, height=130)
     unit = f" in {port.about.unit}" if port.about.unit else ""
     return tag("figure", tag("figcaption", tag("b", element_name(port, element)), unit), chart)
+
+
+def _only_one_number(ports: Sequence[Port]) -> bool:
+    """Whether a row of all outputs together is one number, which then has room to be drawn wide."""
+    return len(ports) == 1 and all(dim in (BATCH, 1) for dim in ports[0].shape)
 
 
 def _flat(values: Array) -> Array:
@@ -204,7 +206,7 @@ def memory_section(replay: Replay, memories: Sequence[Memory]) -> Html | None:
     figures = []
     for memory in memories:
         values = replay.memory[memory.name][episode.start : stop]
-        axis = memory.shape.index("batch") if "batch" in memory.shape else None
+        axis = memory.shape.index(BATCH) if BATCH in memory.shape else None
         row = values if axis is None else np.take(values, episode.row, axis=axis + 1)
         flat = _flat(row)
         caption = tag("figcaption", tag("b", memory.name), f" {memory}")

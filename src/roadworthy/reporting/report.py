@@ -119,7 +119,7 @@ def _of_bundle(
         pictures.latency_section({"Policy.step": times}),
         pictures.memory_section(replay, signature.memory),
         pictures.influence_section(moved) if moved else None,
-        graph_section(model, bundle.manifest.get("lines", {})) if model else None,
+        graph_section(model) if model else None,
         tables.findings_section((*certificate.failures, *certificate.findings)),
         tables.ports_section(signature),
         tables.provenance_section(bundle),

@@ -34,6 +34,8 @@ CERTIFICATE = "certificate.json"
 POLICY = TARGETS["onnx"].files[0]
 # Under this key a file of a target carries the signature, so that it runs alone.
 SIGNATURE_KEY = "roadworthy.signature"
+# Under this one, where each of its values is computed in the author's code.
+LINES_KEY = "roadworthy.lines"
 
 _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_./-]*)")
 

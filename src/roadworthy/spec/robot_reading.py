@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roadworthy.errors import Finding, UsageError, did_you_mean, need
-from roadworthy.spec.limits import MEBI
+from roadworthy.errors import Finding, UsageError, did_you_mean
 from roadworthy.spec.robot import (
     CODE,
     PER_JOINT,
@@ -23,6 +21,7 @@ from roadworthy.spec.robot import (
     Range,
     Robot,
 )
+from roadworthy.spec.yaml_file import read_yaml
 
 Metadata = str | os.PathLike[str] | Mapping[str, Any]
 _KEYS = ("joints", "motors", *PER_JOINT, "action", "observations", "commands", "units", "period_s")
@@ -37,7 +36,8 @@ _POSITIVE = {
 }
 # YAML 1.1 takes 1e-3 for text: it wants a point before the exponent.
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_MOST_BYTES, _MOST_NAMES = MEBI, 1000
+_MOST_NAMES = 1000
+_SUCH_AS = "begin with joints: [name, name, …]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,11 @@ class RobotMetadata:
 
 def read_metadata(source: Metadata) -> RobotMetadata:
     """What a YAML or JSON file, or a mapping of the same form, says about a robot."""
-    said = source if isinstance(source, Mapping) else _loaded(Path(source))
+    said = (
+        source
+        if isinstance(source, Mapping)
+        else read_yaml(Path(source), code=CODE, such_as=_SUCH_AS)
+    )
     reader = _Reader()
     found = reader.metadata(said)
     if reader.findings:
@@ -61,43 +65,6 @@ def read_metadata(source: Metadata) -> RobotMetadata:
 def read_robot(data: Mapping[str, Any]) -> Robot:
     """The robot that `Robot.to_json` wrote."""
     return read_metadata(data).robot
-
-
-def _loaded(path: Path) -> Mapping[str, Any]:
-    yaml: Any = need("yaml", extra="export")
-    if not path.is_file():
-        raise UsageError(f"{path} does not exist", code=CODE, hint="metadata=… is a YAML file")
-    if path.stat().st_size > _MOST_BYTES:
-        raise UsageError(f"{path} has more than 1 MB", code=CODE, hint="it is no robot.yaml")
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Plain data only, and no key twice: of two gains YAML silently takes the last."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [str(key.value) for key, _ in node.value]
-            often = Counter(keys)
-            for (place, _), key in zip(node.value, keys, strict=True):
-                if often[key] > 1:
-                    raise _problem(path, place.start_mark, f"the key {key!r} stands there twice")
-            made: dict[Any, Any] = super().construct_mapping(node, deep)
-            return made
-
-    try:
-        found = yaml.load(path.read_bytes(), Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise _problem(path, mark, str(getattr(error, "problem", None) or error)) from error
-    if not isinstance(found, Mapping):
-        raise UsageError(
-            f"expected names and values, got {type(found).__name__}", code=CODE, where=str(path),
-            hint="begin with joints: [name, name, …]",
-        )  # fmt: skip
-    return found
-
-
-def _problem(path: Path, mark: Any, what: str) -> UsageError:
-    where = f"{path}:{mark.line + 1}" if mark else str(path)
-    return UsageError(what, code=CODE, where=where, hint="correct the line")
 
 
 @dataclass(slots=True)

@@ -98,12 +98,17 @@ def player(
         made.model.running_mean_std.train()
         made.model.running_mean_std(1.5 * torch.randn(256, 10) + 0.3)
         made.model.running_mean_std.eval()
+
+    def act(ports: dict[str, Any]) -> Any:
+        with torch.no_grad():
+            return made.get_action(torch.from_numpy(ports["obs"]), is_deterministic=True).numpy()
+
     made.has_batch_dimension, made.batch_size = True, 5
     made.reset()
     return Written(
         name=name,
         save=saving(made, kind, prefix),
-        act=lambda ports: made.get_action(torch.from_numpy(ports["obs"]), is_deterministic=True),
+        act=act,
         shapes={"obs": (10,)},
         assume={"activation": activation, **assume},
         recurrent="rnn" in network,

@@ -41,7 +41,6 @@ def learner(name: str, space: Any, assume: dict[str, object], **settings: Any) -
     from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
     from sample_factory.model.actor_critic import create_actor_critic
     from sample_factory.model.model_utils import get_rnn_size
-
     from sample_factory.utils.attr_dict import AttrDict
 
     parser, _ = parse_sf_args(["--env=none", "--algo=APPO", "--experiment=x"])

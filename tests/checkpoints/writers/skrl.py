@@ -37,8 +37,9 @@ def cases(version: str) -> Iterator[Written]:
             activation="elu", scaled=True, assume={"output": "multi_discrete", "sizes": "3,4"},
         )  # fmt: skip
     if second:
+        clipped = {"output": "clip_to_bounds", "action_low": -1, "action_high": 1}
         yield agent(version, "ppo-clipped", "gaussian", activation="elu", clip_mean_actions=True,
-                    assume={"output": "clip_to_bounds", "action_low": -1, "action_high": 1})  # fmt: skip
+                    assume=clipped)  # fmt: skip
         yield agent(version, "td3", "deterministic", kind="TD3", activation="relu", assume=PLAIN)
         yield agent(version, "ppo-lstm", "lstm", activation="elu", scaled=True, assume=PLAIN)
         yield agent(version, "ppo-gru", "gru", activation="relu", assume=PLAIN)

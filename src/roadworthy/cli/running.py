@@ -1,0 +1,130 @@
+"""Tasks on their way: a bar over all of them, and a table of what became of each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from roadworthy.cli.console import finding_lines, out, print_json, table
+from roadworthy.cli.worker import perform
+from roadworthy.errors import Finding
+from roadworthy.many import records
+from roadworthy.many.local import run_local
+from roadworthy.many.task import Outcome, Task
+
+
+def run_all(
+    tasks: Sequence[Task],
+    jobs: int | None,
+    ray: str | None,
+    *,
+    again: bool,
+    as_json: bool,
+    row: Callable[[dict[str, Any]], Sequence[str]],
+    columns: Sequence[str],
+    more: Callable[[Task], dict[str, Any]] = lambda task: {},
+) -> None:
+    """Runs what is not done yet, and prints what became of every task; exits 1 if one failed."""
+    outcomes: dict[str, Outcome] = {}
+    for task in tasks:
+        known = None if again else records.finished(task)
+        if known is not None:
+            outcomes[task.name] = known
+    left = [task for task in tasks if task.name not in outcomes]
+    with _bar(len(tasks), len(outcomes), silent=as_json) as advance:
+        for outcome in _running(left, jobs, ray):
+            outcomes[outcome.task.name] = outcome
+            # A certificate that failed is a result; a refusal may be gone the next time.
+            if outcome.code == 0 or (outcome.code == 1 and outcome.task.result is None):
+                records.keep(outcome, **more(outcome.task))
+            advance(outcome.task.name)
+    _print([outcomes[task.name] for task in tasks], row, columns, as_json=as_json)
+    if any(outcome.code for outcome in outcomes.values()):
+        raise typer.Exit(1)
+
+
+def _running(tasks: Sequence[Task], jobs: int | None, ray: str | None) -> Iterator[Outcome]:
+    if not tasks:
+        return iter(())
+    if ray is None:
+        return run_local(perform, tasks, min(jobs or 1, len(tasks)))
+    from roadworthy.many.ray import run_ray
+
+    return run_ray(perform, tasks, None if ray == "auto" else ray)
+
+
+@contextmanager
+def _bar(total: int, done: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
+    """A function that moves one bar over all tasks on, where someone is looking."""
+    console = Console(file=sys.stderr)
+    if silent or not console.is_terminal:
+        yield lambda name: None
+        return
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=total, completed=done)
+        yield lambda name: progress.update(bar, advance=1, description=name)
+
+
+def _print(
+    outcomes: Sequence[Outcome],
+    row: Callable[[dict[str, Any]], Sequence[str]],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    said = [_said(outcome) for outcome in outcomes]
+    if as_json:
+        print_json({"tasks": said})
+        return
+    console = out()
+    made = table("", "name", *columns, "")
+    for each in said:
+        mark = Text("✓", "green") if each["exit"] == 0 else Text("✗", "bold red")
+        note = "done by an earlier run" if each["skipped"] else ""
+        shown = row(each["result"]) if "error" not in each["result"] else [""] * len(columns)
+        made.add_row(mark, each["name"], *shown, note)
+    console.print(made)
+    for each in said:
+        errors = [Finding(**found) for found in each["result"].get("error", ())]
+        if errors:
+            console.print("", Text(each["name"], "bold"), sep="\n")
+        for finding in errors:
+            console.print(*finding_lines(finding), sep="\n")
+    failed = sum(each["exit"] != 0 for each in said)
+    skipped = sum(each["skipped"] for each in said)
+    told = [f"{len(said)} policies", f"{failed} failed" if failed else "none failed"]
+    console.print(", ".join(told + ([f"{skipped} done by an earlier run"] if skipped else [])))
+
+
+def _said(outcome: Outcome) -> dict[str, Any]:
+    try:
+        result = json.loads(outcome.printed)
+    except ValueError:
+        what = f"it ended with the exit code {outcome.code} and said nothing that can be read"
+        finding = {
+            "code": "RW900",
+            "what": what,
+            "where": outcome.task.name,
+            "hint": "run it alone",
+        }
+        result = {"error": [finding]}
+    return {
+        "name": outcome.task.name,
+        "exit": outcome.code,
+        "skipped": outcome.skipped,
+        "result": result,
+    }
