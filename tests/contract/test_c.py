@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import roadworthy as rw
 from roadworthy.errors import BundleError, ExportError, RoadworthyError
@@ -89,6 +91,19 @@ def test_c_alone_is_code_and_needs_trust(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"\[RW211\] c/policy.c: the file is code"):
         rw.load(bundle.folder, engine="c")
     rw.load(bundle.folder, engine="c", trust=True).act(np.zeros(6, np.float32))
+
+
+@pytest.mark.slow
+def test_certificate_with_an_environment_has_the_closed_loop_of_the_compiled_file(
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    actor = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+    example = {"obs": torch.zeros(1, 4)}
+    rw.export(actor, tmp_path / "x", example=example, action=rw.Argmax(), targets=["onnx", "c"])
+    found = rw.verify(tmp_path / "x", against=actor, env="CartPole-v1", episodes=3, trust=True)
+    found.raise_if_failed()
+    assert [each.target for each in found.checks if each.name == "closed loop"] == ["onnx", "c"]
 
 
 def test_missing_compiler_is_named_before_anything_is_written(
