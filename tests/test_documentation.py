@@ -23,6 +23,7 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The two that everybody reads first stand for the others, which are left to `make test-all`.
 IN_MAKE_TEST = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
+BINARY = {".safetensors", ".pt", ".pth", ".npz", ".pkl", ".zip"}
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
@@ -116,7 +117,7 @@ def test_no_file_names_a_registry_or_a_path_of_a_machine() -> None:
     forbidden = ("--index" + "-url", "/ro" + "ot/", "/wo" + "rk/", "pypi" + ".org")
     for name in listed.stdout.split():
         path = ROOT / name
-        if path.suffix in {".safetensors", ".pt", ".pth", ".npz", ".zip"} or not path.is_file():
+        if path.suffix in BINARY or not path.is_file():
             continue
         text = path.read_text()
         assert not [word for word in forbidden if word in text], name

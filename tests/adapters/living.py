@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 from typing import Any
 
@@ -91,6 +92,7 @@ def sb3_model(
     }  # fmt: skip
     choosing = kind in ("DQN", "QRDQN", "MaskablePPO")
     acts = actions or known["Discrete" if choosing else "Box"]
+    settings = copy.deepcopy(settings)  # the model writes into what it is given
     policy = settings.pop("policy", "MlpPolicy")
     return algorithm(policy, Room(space, acts), device="cpu", **settings)
 

@@ -57,8 +57,8 @@ def redraw(policy: nn.Module, seed: int = 0) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for value in policy.parameters():
-            wide = value[0].numel() ** 0.5 if value.ndim > 1 else 2.0
-            value.copy_(torch.randn(value.shape, generator=generator) * 1.5 / wide)
+            wide = value[0].numel() ** 0.5 if value.ndim > 1 else 4.0
+            value.copy_(torch.randn(value.shape, generator=generator) * 1.2 / wide)
         for name, value in policy.named_buffers():
             if name.endswith("ra_mean"):
                 value.copy_(torch.randn(value.shape, generator=generator))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
-from roadworthy.errors import BundleError, ExportError
+from roadworthy.errors import BundleError, ExportError, RoadworthyError
 from roadworthy.runtime import compiler
 from roadworthy.targets import TARGETS
 from tests.conftest import Exported
@@ -49,6 +49,29 @@ def test_two_policies_of_one_engine_do_not_mix(export_once: Callable[[str], Expo
         wanted = alone.act(obs)
         other.act(-obs)
         assert np.array_equal(one.act(obs), wanted)
+
+
+def test_step_in_c_takes_what_the_step_in_python_takes_and_refuses_the_rest(
+    export_once: Callable[[str], Exported],
+) -> None:
+    """Arrays that are not in one piece, buffers, no dict, no array, other sizes and types."""
+    folder = export_once("lstm").folder
+    usual, compiled = rw.load(folder), rw.load(folder, engine="c")
+    wide = np.random.default_rng(3).standard_normal((40, 2, 12)).astype(np.float32)
+    for obs in wide:
+        apart = obs[:, ::2]
+        wanted = usual.step({"obs": apart})["actions"]
+        assert np.abs(compiled.step({"obs": apart})["actions"] - wanted).max() <= 1e-5
+    own = compiled.buffers(2)
+    own["obs"][...] = wide[0, :, :6]
+    given = compiled.step(own)["actions"]
+    assert given.flags.owndata
+    assert np.abs(given - usual.step({"obs": wide[0, :, :6]})["actions"]).max() <= 1e-5
+    for wrong in (None, [], {"obs": None}, {"other": apart}, {"obs": wide[0]}, {}):
+        with pytest.raises(RoadworthyError):
+            compiled.step(wrong)  # type: ignore[arg-type]
+    with pytest.raises(RoadworthyError, match="remembers 2 rows"):
+        compiled.step({"obs": wide[0, :1, :6]})
 
 
 def test_shipped_files_build_with_cmake_alone(whole: rw.Bundle, tmp_path: Path) -> None:

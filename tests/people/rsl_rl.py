@@ -65,12 +65,12 @@ def mlp_beta() -> nn.Module:
     return model("MLPModel", distribution_cfg={"class_name": "BetaDistribution"})
 
 
-@people.case(POLICY, live=as_one, then=HINT)
+@people.case(POLICY, live=as_one)
 def lstm_model() -> nn.Module:
     return model("RNNModel", rnn_hidden_dim=16, obs_normalization=True)
 
 
-@people.case(POLICY, live=as_one, then=HINT)
+@people.case(POLICY, live=as_one)
 def gru_model() -> nn.Module:
     return model("RNNModel", rnn_type="gru", rnn_hidden_dim=16, rnn_num_layers=2)
 

@@ -8,13 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from roadworthy.adapters.spaces import ACTION
+from roadworthy.checkpoints.rsl_rl.trusted import STATES, act_inference
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Clip
-
-STATES = ("h", "c")
 
 
 def describe(
@@ -36,7 +34,7 @@ def describe(
     model = runner.alg.get_policy() if runner is not None else policy
     model = getattr(model, "_orig_mod", model)
     groups = [*model.obs_groups, *getattr(model, "obs_groups_2d", ())]
-    observed = example or _observed(runner, model, groups)
+    observed = _observed(runner, model, groups) if example is None else example
     steps = tuple(action) if isinstance(action, (tuple, list)) else (action,)
     return Source(
         model,
@@ -49,21 +47,6 @@ def describe(
         period_s=period_s,
         ignore=ignore,
     )
-
-
-def act_inference(model: Any, **ports: Tensor) -> dict[str, Tensor]:
-    """The deterministic action, and the hidden state after it; the model keeps what it had."""
-    state = tuple(ports.pop(name) for name in STATES if name in ports)
-    if not state:
-        return {ACTION: model(ports)}
-    kept = model.get_hidden_state()
-    model.reset(hidden_state=state if len(state) > 1 else state[0])
-    try:
-        action, after = model(ports), model.get_hidden_state()
-    finally:
-        model.reset(hidden_state=kept)
-    after = after if isinstance(after, tuple) else (after,)
-    return {ACTION: action, **dict(zip(STATES, after, strict=False))}
 
 
 def _observed(runner: Any, model: Any, groups: Sequence[str]) -> Mapping[str, Tensor]:

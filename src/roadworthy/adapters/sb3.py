@@ -62,6 +62,9 @@ def describe(
 class _Step(nn.Module):
     """What `predict` does around the networks of a policy, in PyTorch."""
 
+    low: Tensor | None
+    high: Tensor | None
+
     def __init__(self, model: Any, observed: Any, statistics: Any) -> None:
         super().__init__()
         self.policy = model.policy
@@ -123,7 +126,7 @@ class _Step(nn.Module):
 
     def _answer(self, action: Tensor) -> Tensor:
         action = action.reshape(-1, *self.shape)
-        if self.low is None:
+        if self.low is None or self.high is None:
             return action
         if self.policy.squash_output:
             unscaled: Tensor = self.low + 0.5 * (action + 1.0) * (self.high - self.low)

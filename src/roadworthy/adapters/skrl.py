@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadworthy.adapters.spaces import ACTION, action_of
+from roadworthy.adapters.spaces import ACTION, OBS, action_of
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
@@ -34,14 +34,14 @@ def describe(
     role    what the model plays; left out, "policy", and "q_network" for an agent of that kind
     """
     agent = None if isinstance(policy, nn.Module) else policy
-    model = policy if agent is None else getattr(agent, "policy", None)
+    model: Any = policy if agent is None else getattr(agent, "policy", None)
     if model is None and agent is not None:
         model, role = agent.q_network, role or "q_network"
     step = _class(_Step, model)(model, _preprocessor(agent), role or "policy")
     given = example if example is not None else torch.zeros(1, int(model.num_observations))
     return Source(
         step,
-        example=given if isinstance(given, Mapping) else {OBSERVATIONS: given},
+        example={OBS: next(iter(given.values())) if isinstance(given, Mapping) else given},
         memory=step.start(),
         action=action,
         about=dict(about or {}),
@@ -73,7 +73,7 @@ class _Step(nn.Module):
         }
 
     def forward(self, **ports: Tensor) -> dict[str, Tensor]:
-        observations = ports[OBSERVATIONS]
+        observations = ports[OBS]
         if self.preprocessor is not None:
             observations = self.preprocessor(observations)
         inputs: dict[str, Any] = {self.key: observations}
@@ -111,7 +111,7 @@ class _AgentStep(nn.Module):
         self.agent = [agent]
 
     def forward(self, **ports: Tensor) -> dict[str, Tensor]:
-        observations = ports[OBSERVATIONS]
+        observations = ports[OBS]
         late = {"timestep": LATE, "timesteps": LATE}
         new = self.step.key == OBSERVATIONS
         arguments = (observations, None) if new else (observations,)

@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from roadworthy.checkpoints.actor import Network, Tensors
 from roadworthy.checkpoints.chain import Chain, Layer
 from roadworthy.checkpoints.layers import ACTIVATIONS, layer, loaded, recurrent
+from roadworthy.checkpoints.memory import start, stepped
 from roadworthy.checkpoints.questions import Found, numbers, whole_numbers
 from roadworthy.checkpoints.reading import ENV, Answers
 from roadworthy.checkpoints.spaces import Box
@@ -111,39 +112,26 @@ class ChainNetwork(Network):
         """Where the recurrent layers start."""
         found: Tensors = {}
         for place, each in enumerate(self._recurrent()):
-            zeros = torch.zeros(each.num_layers, 1, each.hidden_size)
-            found[f"h{place or ''}"] = zeros
-            if isinstance(each, nn.LSTM):
-                found[f"c{place or ''}"] = zeros.clone()
+            found |= start(each, place)
         return found
 
     def _recurrent(self) -> list[nn.LSTM | nn.GRU]:
         return [each for each in self.layers if isinstance(each, (nn.LSTM, nn.GRU))]
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        value, after = ports["obs"].float(), {}
+        value = ports["obs"].float()
+        after: Tensors = {}
         if self.images is not None:
             value = value / self.images.divisor
         place = 0
         for each in self.layers:
             if isinstance(each, (nn.LSTM, nn.GRU)):
-                value, state = _stepped(each, value, ports, place)
+                value, state = stepped(each, value, ports, place)
                 after |= state
                 place += 1
             else:
                 value = each(value)
         return {"action": value, **{n: value for n in wanted if n != "action"}, **after}
-
-
-def _stepped(
-    rnn: nn.LSTM | nn.GRU, value: Tensor, ports: Tensors, place: int
-) -> tuple[Tensor, Tensors]:
-    h, c = f"h{place or ''}", f"c{place or ''}"
-    if isinstance(rnn, nn.GRU):
-        out, state = rnn(value.unsqueeze(0), ports[h])
-        return out.squeeze(0), {h: state}
-    out, (hidden, cell) = rnn(value.unsqueeze(0), (ports[h], ports[c]))
-    return out.squeeze(0), {h: hidden, c: cell}
 
 
 def _convolution(own: Layer, stride: int, padding: int, where: str) -> nn.Module:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Actor, Network, Tensors
 from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
-from roadworthy.checkpoints.memory import Cell, start, stepped
+from roadworthy.checkpoints.memory import start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import ask_activation, whole_numbers
 from roadworthy.checkpoints.reading import ENV, Answers, Reading
@@ -106,12 +105,16 @@ class Policy(Network):
         )
         self.sizes = {name: int(encoders[name]["0.weight"].shape[1]) for name in self.names}
         core = under(weights, f"{side}core.core")
-        self.cell = cast("Cell", recurrent(core, where)) if core else None
+        self.cell = recurrent(core, where) if core else None
         decoder = under(weights, f"{side}decoder.mlp")
         self.decoder = mlp(decoder, activation, active_end=True, where=where)
-        self.head = layer(under(weights, "action_parameterization.distribution_linear"), where)
+        head = under(weights, "action_parameterization.distribution_linear")
+        self.head = layer(head, where)
         # Of continuous actions the means alone, squashed if that is more than 0.
-        self.kept, self.squash = int(self.head.weight.shape[0]), 0.0
+        self.kept, self.squash = (
+            len(weights["action_parameterization.distribution_linear.bias"]),
+            0.0,
+        )
 
     def memory(self) -> Tensors:
         return start(self.cell) if self.cell is not None else {}
@@ -120,7 +123,8 @@ class Policy(Network):
         parts = [
             encoder(ports[name]) for name, encoder in zip(self.names, self.encoders, strict=True)
         ]
-        latent, after = torch.cat(parts, dim=-1), {}
+        after: Tensors = {}
+        latent = torch.cat(parts, dim=-1)
         if self.cell is not None:
             latent, after = stepped(self.cell, latent, ports)
         action = self.head(self.decoder(latent))[..., : self.kept]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from roadworthy.checkpoints.bare import ChainNetwork
 from roadworthy.checkpoints.chain import Chain, chain_of, refuse_no_chain
+from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import Found, ask_activation, ask_head
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
@@ -50,8 +51,6 @@ def read(contents: Contents, answers: Answers) -> Reading:
         answers.note(name, "the noise of training, not used")
 
     def build(outputs: Sequence[str]) -> Source:
-        from dataclasses import replace
-
         assert activation is not None
         assert head is not None
         network = ChainNetwork(chain, activation, None, contents.where)

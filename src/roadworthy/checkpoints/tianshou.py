@@ -142,7 +142,8 @@ def _ask_steps(answers: Answers, head: str, outputs: int) -> tuple[ActionStep, .
     if squash is None or method is None or scaling is None or bounds is None:
         return None
     steps: list[ActionStep] = [Tanh(), ScaleOffset(scale=squash[0])] if squash else []
-    steps += {"clip": [Clip(low=-1.0, high=1.0)], "tanh": [Tanh()]}.get(method, [])
+    bounding: dict[str, ActionStep] = {"clip": Clip(low=-1.0, high=1.0), "tanh": Tanh()}
+    steps += [bounding[method]] if method in bounding else []
     return (*steps, *([ScaleToBounds(low=bounds[0], high=bounds[1])] if bounds else []))
 
 

@@ -24,8 +24,8 @@ from roadworthy.spec.port import Array
 if TYPE_CHECKING:
     from roadworthy.runtime.c_engine import Bound
 
-# A dict of inputs, or None where they are in the buffers → the outputs, None where they do not fit.
-Step = Callable[[dict[str, Any] | None], dict[str, Any] | None]
+# A dict of inputs, or nothing where the buffers hold them → outputs, None where they do not fit.
+Step = Callable[..., dict[str, Any] | None]
 
 
 @cache
@@ -74,10 +74,10 @@ class CompiledFrame(Frame):
         )  # fmt: skip
 
     @property
-    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+    def step(self) -> Step:
         return self._call
 
     def run(self) -> dict[str, Array]:
-        outputs = self._call(None)
+        outputs = self._call()
         assert outputs is not None
         return outputs

@@ -173,11 +173,11 @@ class DeviceFrame:
         ]
 
     @property
-    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+    def step(self) -> Callable[[Any], dict[str, Any] | None]:
         return self._step
 
-    def _step(self, inputs: dict[str, Any]) -> dict[str, Any] | None:
-        return self.run() if self._loaded(inputs) else None
+    def _step(self, inputs: Any) -> dict[str, Any] | None:
+        return self.run() if type(inputs) is dict and self._loaded(inputs) else None
 
     def _loaded(self, inputs: Mapping[str, Any]) -> bool:
         """Whether `inputs` are exactly what these buffers hold; if so they are now in them."""

@@ -47,11 +47,8 @@ class Steps(Protocol):
     """The buffers for one set of sizes, and the step over them."""
 
     @property
-    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
-        """One step from inputs that are exactly what these buffers hold; None where they are not.
-
-        What it gives is what `run` gives.
-        """
+    def step(self) -> Callable[[Any], dict[str, Any] | None]:
+        """What `run` gives, from a dict of exactly what these buffers hold; None for all else."""
         ...
 
     def fill(self, values: Mapping[str, Any]) -> None:

@@ -93,11 +93,11 @@ class Frame:
         self._copies = tuple((name, view.copy) for name, view in self._views.items())
 
     @property
-    def step(self) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
+    def step(self) -> Callable[[Any], dict[str, Any] | None]:
         return self._step
 
-    def _step(self, inputs: dict[str, Any]) -> dict[str, Array] | None:
-        if len(inputs) != len(self._slots):
+    def _step(self, inputs: Any) -> dict[str, Array] | None:
+        if type(inputs) is not dict or len(inputs) != len(self._slots):
             return None
         for name, buffer, dtype, shape in self._slots:
             value = inputs.get(name)

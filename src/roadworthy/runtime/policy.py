@@ -62,7 +62,7 @@ class Policy:
         """
         if self._draws and isinstance(inputs, Mapping):
             inputs = self._noise.added(inputs)
-        outputs = self._step(inputs) if type(inputs) is dict else None
+        outputs = self._step(inputs)
         if outputs is None:
             outputs = self._prepare(inputs).run()
         self._fresh = False
@@ -239,9 +239,7 @@ class Policy:
     def _use(self, frame: Steps | None) -> None:
         """Changes the buffers that the next step tries first."""
         self._frame = frame
-        self._step: Callable[[dict[str, Any]], dict[str, Any] | None] = (
-            _no_step if frame is None else frame.step
-        )
+        self._step = _no_step if frame is None else frame.step
 
     def _room_for(self, rows: int) -> Buffers:
         if isinstance(self._engine, BufferedEngine):
@@ -300,8 +298,9 @@ class Policy:
         return f"Policy(\n{self.signature}\n)"
 
 
-def _no_step(inputs: dict[str, Any]) -> None:
+def _no_step(inputs: Any) -> dict[str, Any] | None:
     """No outputs: there are no buffers yet."""
+    return None
 
 
 def _looks() -> Iterator[bool]:

@@ -63,18 +63,18 @@ static PyObject *copied(PyArrayObject *buffer)
     return copy;
 }
 
-/* A dict of inputs, or None where they are in the buffers; None where they do not fit there. */
+/* From a dict of inputs, or from what is in the buffers; None where the inputs do not fit there. */
 static PyObject *step(PyObject *self, PyObject *const *arguments, size_t count, PyObject *names)
 {
     stepper *own = (stepper *)self;
     PyObject *given, *results;
     Py_ssize_t i;
-    if (PyVectorcall_NARGS(count) != 1 || names != NULL) {
-        PyErr_SetString(PyExc_TypeError, "a step takes one dict");
+    if (PyVectorcall_NARGS(count) > 1 || names != NULL) {
+        PyErr_SetString(PyExc_TypeError, "a step takes one dict, or nothing");
         return NULL;
     }
-    given = arguments[0];
-    if (given != Py_None) {
+    if (PyVectorcall_NARGS(count) == 1) {
+        given = arguments[0];
         if (!PyDict_CheckExact(given) || PyDict_GET_SIZE(given) != own->inputs) {
             Py_RETURN_NONE;
         }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Actor, Network, Tensors
 from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
-from roadworthy.checkpoints.memory import Cell, start, stepped
+from roadworthy.checkpoints.memory import start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.checkpoints.questions import ask_activation, ask_bounds, numbers
 from roadworthy.checkpoints.reading import Answers, Reading
@@ -99,7 +99,7 @@ class Policy(Network):
         sac = wiring.heads == ("trunk",)
         body = under(own, "trunk" if sac else "actor_mlp")
         self.body = mlp(body, activation, active_end=not sac, where=where)
-        self.cell = cast("Cell", recurrent(under(own, wiring.cell), where)) if wiring.cell else None
+        self.cell = recurrent(under(own, wiring.cell), where) if wiring.cell else None
         norm = under(own, wiring.norm) if wiring.norm else {}
         self.norm = layer(norm, where) if norm else None
         heads = () if sac else wiring.heads

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Actor, Network, Tensors
 from roadworthy.checkpoints.layers import ACTIVATIONS, activation_name, mlp, recurrent, widths
-from roadworthy.checkpoints.memory import Cell, start, stepped
+from roadworthy.checkpoints.memory import start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import numbers
 from roadworthy.checkpoints.reading import Answers, Reading
@@ -97,6 +97,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | None:
+    """The installed rsl_rl's own model, for files that it can load."""
+    from roadworthy.checkpoints.rsl_rl import trusted
+
+    return trusted.predicting(contents, answers, source)
+
+
 class Policy(Network):
     """Observation groups, an optional CNN and recurrent layer, an MLP, and what its end means."""
 
@@ -114,7 +121,7 @@ class Policy(Network):
             {name: encoder(layout.cnns[name], image, where) for name, image in images.items()}
         )
         self.images = images
-        self.cell = cast("Cell", recurrent(layout.cell, where)) if layout.cell else None
+        self.cell = recurrent(layout.cell, where) if layout.cell else None
         self.mlp = mlp(layout.mlp, activation, where=where)
         self.head, self.low, self.range = head, low_high[0], low_high[1] - low_high[0]
         first = next(each for each in self.mlp if isinstance(each, nn.Linear)).in_features
@@ -137,7 +144,8 @@ class Policy(Network):
         # Vectors come first in the latent, whatever the order of the groups.
         parts = [ports[name] for name in self.groups]
         parts += [self.cnns[name](ports[name]) for name in self.images]
-        latent, after = torch.cat(parts, dim=-1), {}
+        after: Tensors = {}
+        latent = torch.cat(parts, dim=-1)
         if self.cell is not None:
             latent, after = stepped(self.cell, latent, ports)
         action = self._action(self.mlp(latent))
@@ -313,5 +321,6 @@ def _split(
     if mean is None or std is None:
         return {}
     sizes = list(ports.values())
-    parts = zip(ports, mean.reshape(-1).split(sizes), std.reshape(-1).split(sizes), strict=True)
+    means, stds = (torch.split(each.reshape(-1), sizes) for each in (mean, std))
+    parts = zip(ports, means, stds, strict=True)
     return {port: EpsOutsideRoot(mean=m, std=s, eps=EPS) for port, m, s in parts}

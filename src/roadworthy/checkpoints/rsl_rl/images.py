@@ -28,6 +28,17 @@ class Image:
     activation: str
     global_pool: str
 
+    def settings(self, weights: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The same in the words of rsl_rl's `cnn_cfg`."""
+        kernels = _convolutions(weights)
+        return {
+            "output_channels": [each.shape[0] for each in kernels],
+            "kernel_size": [each.shape[-1] for each in kernels],
+            "stride": list(self.stride), "dilation": list(self.dilation),
+            "max_pool": list(self.max_pool), "padding": self.padding,
+            "activation": self.activation, "global_pool": self.global_pool,
+        }  # fmt: skip
+
 
 def ask_images(
     answers: Answers, cnns: Mapping[str, Mapping[str, Tensor]], settings: Mapping[str, Any]
@@ -92,21 +103,18 @@ def encoder(weights: Mapping[str, Tensor], image: Image, where: str) -> nn.Modul
         reach = image.dilation[index] * (kernel.shape[-1] - 1)
         stride = image.stride[index]
         padded = image.padding in _PADDED
-        padding = tuple(_padding(side, stride, reach) if padded else 0 for side in sides)
+        height, width = (_padding(side, stride, reach) if padded else 0 for side in sides)
+        mode: Any = image.padding if padded else "zeros"
+        out, channels, tall, wide = kernel.shape
         layers.append(
             nn.Conv2d(
-                kernel.shape[1],
-                kernel.shape[0],
-                tuple(kernel.shape[2:]),
-                stride,
-                padding,
-                image.dilation[index],
-                padding_mode=image.padding if padded else "zeros",
+                channels, out, (tall, wide), stride, (height, width), image.dilation[index],
+                padding_mode=mode,
             )
-        )
+        )  # fmt: skip
         sides = tuple(
             (side + 2 * pad - reach - 1) // stride + 1
-            for side, pad in zip(sides, padding, strict=True)
+            for side, pad in zip(sides, (height, width), strict=True)
         )
         norm = _norm(weights, len(layers))
         if norm is not None:
