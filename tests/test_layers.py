@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "checkpoints": {*BASE, "spec", "source"},
+    "checkpoints": {*BASE, "spec", "source", "envs"},
     "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
     "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
+from roadworthy import demo
 from roadworthy.envs.batch import env_batch
 from roadworthy.envs.frame_skip import frame_skip_of
 from roadworthy.spec.port import Port
@@ -88,3 +90,13 @@ def test_frames_that_are_drawn_are_refused() -> None:
 
 def test_an_environment_that_says_nothing_is_not_refused() -> None:
     env_batch([gym.make("CartPole-v1")], policy(4))
+
+
+def test_the_environment_of_a_checkpoint_says_it_for_the_policy() -> None:
+    source = rw.to_source(
+        Path(demo.__file__).parent / "ppo_cartpole.zip",
+        env=lambda: skipping(gym.make("CartPole-v1"), 4),
+        assume={"vecnormalize": "none"},
+    )
+    assert isinstance(source, rw.Source)
+    assert source.frame_skip == 4

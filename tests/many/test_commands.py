@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from roadworthy import demo
 from tests.cli.conftest import roadworthy
 
 pytestmark = pytest.mark.slow
@@ -87,3 +88,26 @@ def test_ctrl_c_leaves_no_half_written_folder(workshop: Path) -> None:
     for each in out.iterdir():
         assert ".partial-" not in each.name
         assert each.name == ".roadworthy" or (each / "SHA256SUMS").is_file()
+
+
+def test_checkpoints_by_a_pattern_are_verified_against_their_files(tmp_path: Path) -> None:
+    zipped = (Path(demo.__file__).parent / "ppo_cartpole.zip").read_bytes()
+    for place, data in {
+        "a/model_1": zipped,
+        "b/model_1": zipped,
+        "b/model_2": zipped[:999],
+    }.items():
+        (tmp_path / "runs" / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "runs" / f"{place}.zip").write_bytes(data)
+    words = ("export", "runs/**/model_*.zip", "-o", "out", "--jobs", "2")
+    made = roadworthy(*words, "--assume", "vecnormalize=none", "--json", cwd=tmp_path)
+    assert made.code == 1
+    assert [(each["name"], each["exit"]) for each in made.json()["tasks"]] == [
+        ("runs/a/model_1.zip", 0), ("runs/b/model_1.zip", 0), ("runs/b/model_2.zip", 2),
+    ]  # fmt: skip
+    played = roadworthy("verify", "out/*", "--env", "CartPole-v1", "--episodes", "2", "--json",
+                        cwd=tmp_path)  # fmt: skip
+    assert played.code == 0, played.out
+    assert [each["name"] for each in played.json()["tasks"]] == [
+        "out/runs-a-model_1", "out/runs-b-model_1",
+    ]  # fmt: skip

@@ -56,6 +56,7 @@ def describe(
         source,
         about={**source.about, **(about or {})},
         period_s=source.period_s if period_s is None else period_s,
+        frame_skip=answers.env.frame_skip if answers.env else None,
         origin=_origin(reading, answers, wanted),
         rewritten=None
         if truth is None

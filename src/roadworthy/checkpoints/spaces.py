@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.checkpoints.pickles import Record
+from roadworthy.envs.frame_skip import frame_skip_of
 from roadworthy.errors import UsageError, need
 from roadworthy.spec.port import Array
 
@@ -95,11 +96,12 @@ Space = Leaf | Dict
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Environment:
-    """The spaces of an environment, and what the user called it."""
+    """The spaces of an environment, what the user called it, and the frames of one action."""
 
     name: str
     observation: Space
     action: Space
+    frame_skip: int | None = None
 
 
 def environment(env: object) -> Environment:
@@ -114,7 +116,8 @@ def environment(env: object) -> Environment:
         # One row of a vectorised environment.
         observation = getattr(made, "single_observation_space", made.observation_space)
         action = getattr(made, "single_action_space", made.action_space)
-        return Environment(str(name), space_from(observation), space_from(action))
+        spaces = space_from(observation), space_from(action)
+        return Environment(str(name), *spaces, frame_skip=frame_skip_of(made))
     except ValueError as error:
         raise UsageError(f"expected {error}", where=f"env {name}") from error
     finally:
