@@ -119,8 +119,8 @@ class ChainNetwork(Network):
         return [each for each in self.layers if isinstance(each, (nn.LSTM, nn.GRU))]
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        value = ports["obs"].float()
         after: Tensors = {}
+        value = ports["obs"].float()
         if self.images is not None:
             value = value / self.images.divisor
         place = 0
@@ -135,6 +135,6 @@ class ChainNetwork(Network):
 
 
 def _convolution(own: Layer, stride: int, padding: int, where: str) -> nn.Module:
-    out, channels, *kernel = own.weights["weight"].shape
-    made = nn.Conv2d(channels, out, tuple(kernel), stride, padding, bias="bias" in own.weights)
+    out, channels, height, width = own.weights["weight"].shape
+    made = nn.Conv2d(channels, out, (height, width), stride, padding, bias="bias" in own.weights)
     return loaded(made, own.weights, f"{where}: {own.path}")

@@ -146,6 +146,7 @@ class Atoms(Network):
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         result = self.network.step(ports, ())
-        shares = result["action"].unflatten(1, (-1, self.atoms.shape[0])).softmax(dim=2)
+        rows = result["action"].shape[0]
+        shares = result["action"].reshape(rows, -1, self.atoms.shape[0]).softmax(dim=2)
         values = (shares * self.atoms).sum(dim=2)
         return {**result, "action": values, **{n: values for n in wanted if n != "action"}}

@@ -109,7 +109,7 @@ def recurrent(weights: Weights, where: str) -> nn.LSTM | nn.GRU:
     kind = {4: nn.LSTM, 3: nn.GRU}.get(gates)
     if kind is None:
         raise unexplained(where, f"no LSTM and no GRU has {gates} gates")
-    made = kind(inputs, hidden, count, bias="bias_ih_l0" in weights)
+    made: nn.LSTM | nn.GRU = kind(inputs, hidden, count, bias="bias_ih_l0" in weights)
     loaded(made, weights, where)
     return made
 

@@ -37,7 +37,9 @@ class Neighbours:
         own = (here, here / here.name.rpartition("_")[0], here / self.path.stem)
         # IsaacLab: <run>/{model_100.pt, params/agent.yaml}; skrl, rl_games, Sample-Factory: one
         # folder deeper. The folder above may belong to somebody else: only these are looked for.
-        places = [(folder, (*SETTINGS, *STATISTICS)) for folder in own]
+        places: list[tuple[Path, tuple[str, ...]]] = [
+            (folder, (*SETTINGS, *STATISTICS)) for folder in own
+        ]
         places.append((here.parent, ABOVE))
         found: dict[str, Path] = {}
         for folder, names in places:
@@ -85,7 +87,8 @@ def _settings(path: Path) -> Mapping[str, Any]:
             hint="mend it, or move it away: then its questions are asked",
         ) from error  # fmt: skip
     if isinstance(found, list):  # the zoo writes an OrderedDict: a list of pairs
-        found = dict(each for each in found if isinstance(each, (list, tuple)) and len(each) == 2)
+        pairs = [each for each in found if isinstance(each, (list, tuple)) and len(each) == 2]
+        found = {pair[0]: pair[1] for pair in pairs}
     return found if isinstance(found, Mapping) else {}
 
 

@@ -57,7 +57,8 @@ def checkpoint_act(folder: Path, episodes: int, progress: Any) -> CheckpointAct:
         options=ExportOptions(progress=progress),
     )
     progress("playing the checkpoint")
-    policy, env = load(folder), gymnasium.make("CartPole-v1")
+    policy = load(folder)
+    env: Any = gymnasium.make("CartPole-v1")
     returns = []
     for seed in range(FIRST_SEED, FIRST_SEED + episodes):
         obs, _ = env.reset(seed=seed)

@@ -133,13 +133,18 @@ class QValues(Network):
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         values = self.net(self.features(ports))
         # The quantiles of all choices stand beside each other, choice by choice.
-        values = values.unflatten(1, (-1, self.choices)).mean(dim=1)
+        values = values.reshape(values.shape[0], -1, self.choices).mean(dim=1)
         best = {"value": values.amax(dim=1, keepdim=True)} if "value" in wanted else {}
         return {"action": values, **best}
 
 
 class Renorm(nn.Module):
     """CrossQ's batch renormalisation as it acts: by its running statistics."""
+
+    ra_mean: Tensor
+    ra_var: Tensor
+    scale: Tensor
+    bias: Tensor
 
     def __init__(self, weights: Weights, eps: float) -> None:
         super().__init__()
@@ -148,8 +153,8 @@ class Renorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        centred = (x - self.ra_mean) / (self.ra_var + self.eps).sqrt()  # type: ignore[operator]
-        return self.scale * centred + self.bias  # type: ignore[operator]
+        centred = (x - self.ra_mean) / (self.ra_var + self.eps).sqrt()
+        return self.scale * centred + self.bias
 
 
 class Shaped(Network):
@@ -161,7 +166,7 @@ class Shaped(Network):
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         result = self.network.step(ports, wanted)
-        return {**result, "action": result["action"].unflatten(1, self.shape)}
+        return {**result, "action": result["action"].reshape(-1, *self.shape)}
 
 
 class Binary(Network):
