@@ -163,31 +163,21 @@ ATTACKS: dict[str, tuple[Callable[[Path], bytes], str]] = {
 }  # fmt: skip
 
 
+class VecNormalize:
+    """Stands for the library's, whose name takes the place of its own in the pickle."""
+
+
+class RunningMeanStd:
+    """The same."""
+
+
 def statistics(**fields: Any) -> bytes:
     """A pickle that looks like VecNormalize's, with other fields."""
-    import sys
-    from types import ModuleType
-
-    names = (
-        "stable_baselines3.common.vec_env.vec_normalize",
-        "stable_baselines3.common.running_mean_std",
-    )
-    modules = {name: ModuleType(name) for name in names}
-    classes = {}
-    for name, kind in zip(names, ("VecNormalize", "RunningMeanStd"), strict=True):
-        classes[kind] = type(kind, (), {"__module__": name})
-        setattr(modules[name], kind, classes[kind])
-    before = {name: sys.modules.get(name) for name in names}
-    try:
-        sys.modules.update(modules)
-        rms = classes["RunningMeanStd"]()
-        rms.__dict__.update({"mean": np.zeros(4), "var": np.ones(4), "count": 1.0, **fields})
-        made = classes["VecNormalize"]()
-        made.__dict__.update(obs_rms=rms, clip_obs=10.0, epsilon=1e-8, norm_obs=True)
-        return pickle.dumps(made)
-    finally:
-        for name, module in before.items():
-            if module is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = module
+    rms, made = RunningMeanStd(), VecNormalize()
+    vars(rms).update({"mean": np.zeros(4), "var": np.ones(4), "count": 1.0, **fields})
+    vars(made).update(obs_rms=rms, clip_obs=10.0, epsilon=1e-8, norm_obs=True)
+    pickled, common = pickle.dumps(made, protocol=2), b"cstable_baselines3.common."
+    here = f"c{__name__}\n".encode()
+    return pickled.replace(
+        here + b"VecNormalize", common + b"vec_env.vec_normalize\nVecNormalize"
+    ).replace(here + b"RunningMeanStd", common + b"running_mean_std\nRunningMeanStd")

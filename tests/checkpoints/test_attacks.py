@@ -12,7 +12,7 @@ import pytest
 import roadworthy as rw
 from roadworthy.checkpoints.neighbours import read_yaml
 from roadworthy.checkpoints.pickles import read_pickle
-from tests.checkpoints.attacks import ATTACKS, FILES, MARK, Payload, statistics
+from tests.checkpoints.attacks import ATTACKS, FILES, MARK, Payload, statistics, zipped
 
 NONE = {"vecnormalize": "none"}
 
@@ -75,6 +75,28 @@ def test_yaml_knows_tuples_and_refuses_every_other_tag() -> None:
     ):
         with pytest.raises(rw.UsageError, match="would run Python"):
             read_yaml(f"a: !!python/{tag}")
+
+
+def test_a_tired_person_s_mistakes_are_answered(tmp_path: Path) -> None:
+    model = FILES / "ppo_cartpole.zip"
+    (tmp_path / "vecnormalize.pkl").write_bytes(statistics())
+    (tmp_path / "policy.pth").write_bytes(zipped({"readme.txt": b"hello"}))
+    mistakes = [
+        (tmp_path / "vecnormalize.pkl", {}, "not a policy"),
+        (tmp_path / "policy.pth", {}, "it holds the files readme.txt"),
+        (model, {"env": "CartPole-v9"}, "Gymnasium cannot make 'CartPole-v9'"),
+        (model, {"env": "Pendulum-v1"}, "its action space is Box (1,) float32 in [-2, 2]"),
+        (model, {"assume": NONE, "frame_stack": 3}, "4 elements cannot be 3 observations"),
+        (model, {"assume": NONE, "frame_stack": 1}, "a stack of 1 observations is none"),
+        (model, {"assume": NONE, "outputs": ["mean"]}, "has no output 'mean'"),
+        (model, {"assume": {"vecnorm": "none"}}, "did you mean 'vecnormalize'?"),
+        (model, {"vecnormalize": tmp_path / "no.pkl"}, "no.pkl does not exist"),
+        (model, {"asume": NONE}, "did you mean 'assume'?"),
+    ]
+    for path, keywords, message in mistakes:
+        with pytest.raises(rw.UsageError) as caught:
+            rw.to_source(path, **keywords)
+        assert message in str(caught.value)
 
 
 WATCHED = """

@@ -123,7 +123,15 @@ def test_stacked_observations_are_memory_that_starts_with_zeros() -> None:
 
 @pytest.mark.framework
 @pytest.mark.parametrize(
-    "name", ["ppo_dict_normalized", "recurrent", "maskable_several", "sac_uneven", "ppo_cnn"]
+    "name",
+    [
+        "ppo_dict_normalized",
+        "recurrent",
+        "maskable_several",
+        "sac_uneven",
+        "ppo_cnn",
+        "ppo_multi_binary",
+    ],
 )
 def test_a_trusted_file_is_compared_with_the_framework_s_own_predict(
     name: str, tmp_path: Path

@@ -119,8 +119,8 @@ class ChainNetwork(Network):
         return [each for each in self.layers if isinstance(each, (nn.LSTM, nn.GRU))]
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        value = ports["obs"].float()
         after: Tensors = {}
+        value = ports["obs"].float()
         if self.images is not None:
             value = value / self.images.divisor
         place = 0

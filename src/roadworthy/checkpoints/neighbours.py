@@ -88,7 +88,7 @@ def _settings(path: Path) -> Mapping[str, Any]:
         ) from error  # fmt: skip
     if isinstance(found, list):  # the zoo writes an OrderedDict: a list of pairs
         pairs = [each for each in found if isinstance(each, (list, tuple)) and len(each) == 2]
-        found = {key: value for key, value in pairs}
+        found = {pair[0]: pair[1] for pair in pairs}
     return found if isinstance(found, Mapping) else {}
 
 

@@ -72,6 +72,12 @@ def open_checkpoint(path: Path, *, trust: bool = False) -> Contents:
                 where=where, code=UNEXPLAINED,
                 hint="pass the file that the training wrote: model.zip, model_100.pt, agent.pth",
             )  # fmt: skip
+        if b"VecNormalize" in data[:1024]:
+            raise UsageError(
+                "these are the statistics of a VecNormalize, not a policy", where=where,
+                code=UNEXPLAINED,
+                hint=f"roadworthy export model.zip -o folder --vecnormalize {where}",
+            )  # fmt: skip
         tree = load_tensors(data, where=where, trust=trust)
         return Contents(path=path, kind="torch", tree=tree, neighbours=neighbours, trusted=trust)
     found = members(data, where=where)

@@ -159,7 +159,8 @@ class _Array(np.ndarray):
         if not isinstance(dtype, _DType) or not isinstance(raw, (bytes, str)):
             raise pickle.UnpicklingError("an array that holds no numbers")
         data = raw.encode("latin1") if isinstance(raw, str) else raw
-        super().__setstate__((1, tuple(shape), dtype.dtype, np.bool_(fortran), data))
+        # NumPy's stub asks for its own bool, which NumPy itself refuses.
+        super().__setstate__((1, tuple(shape), dtype.dtype, bool(fortran), data))  # type: ignore[arg-type]
 
 
 def _empty(*_: object) -> _Array:

@@ -108,7 +108,15 @@ def environment(env: object) -> Environment:
     """The spaces of a Gymnasium id, a function that makes an environment, or an environment."""
     made: Any = env
     if isinstance(env, str):
-        made = need("gymnasium", extra="gym").make(env)
+        gymnasium: Any = need("gymnasium", extra="gym")
+        try:
+            made = gymnasium.make(env)
+        except gymnasium.error.Error as error:
+            raise UsageError(
+                f"Gymnasium cannot make {env!r}: {str(error).splitlines()[0]}",
+                where="env",
+                hint="check the id, and whether the package that registers it is installed",
+            ) from error
     elif callable(env) and not hasattr(env, "observation_space"):
         made = env()
     name = env if isinstance(env, str) else type(made).__name__
@@ -123,6 +131,19 @@ def environment(env: object) -> Environment:
     finally:
         if made is not env:
             made.close()
+
+
+def differs(trained: Space, given: Space) -> bool:
+    """Whether two spaces are apart; of observations and actions with limits, these count too."""
+    if type(trained) is not type(given):
+        return True
+    if isinstance(trained, Box) and isinstance(given, Box):
+        if trained.shape != given.shape:
+            return True
+        return not (np.allclose(trained.low, given.low) and np.allclose(trained.high, given.high))
+    if isinstance(trained, Dict) and isinstance(given, Dict):
+        return set(trained.spaces) != set(given.spaces)
+    return trained != given
 
 
 def space_from(found: object) -> Space:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,10 +21,11 @@ from roadworthy.capture.memory import Tensors
 from roadworthy.capture.stages import slots_of
 from roadworthy.errors import Finding, UsageError
 from roadworthy.originals.advisories import advisories
+from roadworthy.originals.choosing import watched
 from roadworthy.originals.exact import yardstick
 from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
-from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstick
+from roadworthy.originals.original import Choosing, Mutant, Original, TorchValue, Yardstick
 from roadworthy.originals.unanswered import without_unanswered
 from roadworthy.originals.unapplied import unapplied
 from roadworthy.program import Program
@@ -215,6 +216,12 @@ class RewrittenOriginal(ModuleOriginal):
     def open(self, signature: Signature, *, rows: int) -> Iterator[ModuleSteps]:
         with export_mode(self.source):
             yield RewrittenSteps(self.source, self.rewriting, signature, rows)
+
+    def open_choosing(self, signature: Signature, *, rows: int) -> AbstractContextManager[Choosing]:
+        if self.rewriting.alone is None:
+            return Original.open_choosing(self, signature, rows=rows)
+        # A framework may choose by probabilities: the logits are those of the rebuilt network.
+        return watched(ModuleOriginal.open(self, signature, rows=rows))
 
     def caveats(self) -> Sequence[Finding]:
         return self.rewriting.caveats

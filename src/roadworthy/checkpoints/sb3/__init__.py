@@ -11,7 +11,15 @@ from torch import nn
 from roadworthy.checkpoints.actor import Actor, Network, stacked
 from roadworthy.checkpoints.layers import left_over, widths
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
-from roadworthy.checkpoints.reading import DAMAGED, DEFAULT, FILE, UNEXPLAINED, Answers, Reading
+from roadworthy.checkpoints.reading import (
+    BAD_ANSWER,
+    DAMAGED,
+    DEFAULT,
+    FILE,
+    UNEXPLAINED,
+    Answers,
+    Reading,
+)
 from roadworthy.checkpoints.sb3.features import OBS, Observed, observed
 from roadworthy.checkpoints.sb3.networks import (
     ActorCritic,
@@ -25,8 +33,8 @@ from roadworthy.checkpoints.sb3.networks import (
 )
 from roadworthy.checkpoints.sb3.settings import DATA, WEIGHTS, Settings, settings_of
 from roadworthy.checkpoints.sb3.statistics import vecnormalize
-from roadworthy.checkpoints.spaces import Box, Discrete, MultiBinary, MultiDiscrete
-from roadworthy.errors import UsageError
+from roadworthy.checkpoints.spaces import Box, Discrete, MultiBinary, MultiDiscrete, differs
+from roadworthy.errors import Finding, UsageError
 from roadworthy.source import Source
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
@@ -72,6 +80,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
     """The policy of the model, and what the archive does not say about it."""
     settings = settings_of(contents)
     refuse_bad_weights(settings.weights, f"{contents.where}: {WEIGHTS}")
+    _refuse_other_env(settings, answers)
     default = "tanh" if settings.algorithm in _ON_POLICY else "relu"
     activation, said = settings.activation(default)
     answers.note("activation", activation, FILE if said else DEFAULT)
@@ -104,6 +113,28 @@ def read(contents: Contents, answers: Answers) -> Reading:
         outputs=("action", *head.more(network)),
         build=build,
     )
+
+
+def _refuse_other_env(settings: Settings, answers: Answers) -> None:
+    """An error where the environment takes other actions than the policy was trained for."""
+    if answers.env is None:
+        return
+    pairs = [("action", settings.action, answers.env.action)]
+    images = isinstance(settings.observation, Box) and len(settings.observation.shape) == 3
+    if not images and answers.frame_stack is None:  # those are turned, and stacked
+        pairs.append(("observation", settings.observation, answers.env.observation))
+    findings = [
+        Finding(
+            code=BAD_ANSWER,
+            where=f"env {answers.env.name}",
+            what=f"its {name} space is {given}, the policy was trained on {trained}",
+            hint="name the environment of the training, with its wrappers: --env file.py:make_env",
+        )
+        for name, trained, given in pairs
+        if differs(trained, given)
+    ]
+    if findings:
+        raise UsageError(findings=findings)
 
 
 def _network(settings: Settings, ports: Mapping[str, Observed], activation: str) -> Network:

@@ -46,10 +46,7 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
     mask = next((s.mask for s in source.steps if isinstance(s, (Argmax, MultiDiscrete))), None)
     example = dict(source.example)
     if mask is not None:
-        width = sum(
-            map(int, np.atleast_1d(getattr(model.action_space, "nvec", model.action_space.n)))
-        )
-        example[mask] = torch.ones(1, width, dtype=torch.bool)
+        example[mask] = torch.ones(1, model.policy.action_net.out_features, dtype=torch.bool)
     return replace(
         source,
         module=Predict(model, None if path is None else _statistics(path), mask),
