@@ -176,7 +176,8 @@ class OnnxEngine:
         engine = cls(artifact.main, threads=threads, device=device, providers=artifact.providers)
         if artifact.signature.clock and device == "cpu" and not artifact.providers:
             found = between(artifact.main, artifact.signature)
-            engine.ticks = found and Ticks(cls(found.model, threads=threads), found)
+            if found is not None:
+                engine.ticks = Ticks(cls(found.model, threads=threads), found)
         return engine
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
