@@ -141,8 +141,40 @@ def main() -> None:
     print(f"ratio {ratio:.2f}×")
     for name, each in latency.items():
         print(f"{name:<26}{each['p50_us']:8.1f} µs a tick, p99 {each['p99_us']:.1f}")
-    results = {"export_s": export_s, "export_ratio": ratio, "tick": latency}
+    between = _between(policy, env, feed)
+    for name, each in between.items():
+        print(f"{name:<26}{each['p50_us']:8.1f} µs between decisions")
+    results = {
+        "export_s": export_s,
+        "export_ratio": ratio,
+        "tick": latency,
+        "between_decisions": between,
+    }
     print(f"written to {machine.write(arguments.out, results)}")
+
+
+def _between(policy: rw.Policy, env: Robot, feed: dict[str, Any]) -> dict[str, Any]:
+    """A tick between two decisions: the policy's, and the environment's own."""
+    tensors = [(getattr(env, name), value) for name, value in feed.items()]
+
+    def tick() -> Any:
+        policy._buffers.ticks[...] = 1
+        return policy.step(feed)
+
+    def alone() -> None:
+        with torch.inference_mode():
+            env.apply_actions()
+
+    def eager() -> Any:
+        with torch.inference_mode():
+            for tensor, value in tensors:
+                tensor.copy_(torch.from_numpy(value))
+            env.apply_actions()
+            return env.command.numpy().copy()
+
+    policy.step(feed)
+    calls = {"Policy.step": tick, "eager, arrays in and out": eager, "apply_actions alone": alone}
+    return {name: each.to_json() for name, each in interleaved(calls).items()}
 
 
 def _ticks(policy: rw.Policy, model: bytes, feed: dict[str, Any]) -> dict[str, Any]:

@@ -10,4 +10,4 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings(r"ignore:\[RW131\]"))
+            item.add_marker(pytest.mark.filterwarnings(r"ignore:\[RW134\]"))

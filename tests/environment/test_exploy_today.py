@@ -242,7 +242,7 @@ def test_a_file_as_the_controller_wants_it_has_nothing_unmet(program: Program) -
 def test_a_rate_that_the_controller_refuses(rate: str | None, what: str, program: Program) -> None:
     said = {k: v for k, v in SAID.items() if k != "update_rate"}
     (finding,) = unmet(renamed(program, NAMES, said | ({"update_rate": rate} if rate else {})))
-    assert (finding.code, finding.where, finding.severity) == ("RW131", "metadata()", "warning")
+    assert (finding.code, finding.where, finding.severity) == ("RW134", "metadata()", "warning")
     assert what in finding.what
 
 
@@ -255,14 +255,14 @@ def test_names_and_metadata_that_the_controller_does_not_know(program: Program) 
     assert "has no joint_names" in one.what
 
 
-@pytest.mark.filterwarnings("default:.*RW131")
+@pytest.mark.filterwarnings("default:.*RW134")
 def test_an_export_says_what_the_controller_would_refuse(tmp_path: Path) -> None:
     env = PdFourTicks()
-    with pytest.warns(rw.RoadworthyWarning, match="RW131") as said:
+    with pytest.warns(rw.RoadworthyWarning, match="RW134") as said:
         export_environment_as_onnx(env, feedforward(env), tmp_path)
     assert [str(each.message).split(":")[0] for each in said] == [
-        "[RW131] metadata()",
-        "[RW131] q, v, torque",
+        "[RW134] metadata()",
+        "[RW134] q, v, torque",
     ]
 
 

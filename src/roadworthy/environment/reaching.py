@@ -50,9 +50,12 @@ def reach(program: torch.export.ExportedProgram) -> Reach:
         node = given.pop()
         if node not in needed:
             needed.add(node)
-            given += node.all_input_nodes
-            if node.target in _OVERWRITING and node.args[0] not in node.args[1:]:
-                given.remove(node.args[0])
+            shape_only = node.args[0] if node.target in _OVERWRITING else None
+            given += [
+                each
+                for each in node.all_input_nodes
+                if each is not shape_only or each in node.args[1:]
+            ]
     inputs, constants = [], {_address(each): False for each in _held(program).values()}
     held = _held(functional)
     for node, spec in zip(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from roadworthy.errors import BundleError, did_you_mean
+from roadworthy.runtime.between import Between, between
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec.port import Array, Memory, Port
@@ -115,6 +116,21 @@ class BufferedEngine(Protocol):
 AnyEngine = Engine | BufferedEngine
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticks:
+    """What runs the ticks between decisions by itself, and what they compute."""
+
+    engine: Engine
+    between: Between
+
+
+@runtime_checkable
+class TickingEngine(Protocol):
+    """An engine that may have something quicker for the ticks between decisions."""
+
+    ticks: Ticks | None
+
+
 class EngineType(Protocol):
     """A class of engines, as the table of targets names it: for one target, on some devices."""
 
@@ -125,6 +141,8 @@ class EngineType(Protocol):
 
 class OnnxEngine:
     """onnxruntime on one thread, without spinning: a control loop is not alone on its machine."""
+
+    ticks: Ticks | None = None
 
     def __init__(
         self,
@@ -156,7 +174,12 @@ class OnnxEngine:
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> OnnxEngine:
         refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
-        return cls(artifact.main, threads=threads, device=device, providers=artifact.providers)
+        engine = cls(artifact.main, threads=threads, device=device, providers=artifact.providers)
+        if artifact.signature.clock and device == "cpu" and not artifact.providers:
+            found = between(artifact.main, artifact.signature)
+            if found is not None:
+                engine.ticks = Ticks(cls(found.model, threads=threads), found)
+        return engine
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         binding = self.session.io_binding()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from roadworthy.runtime import feeds
-from roadworthy.runtime.engine import Engine
+from roadworthy.runtime.engine import Engine, TickingEngine, Ticks
 from roadworthy.spec.port import BATCH, Array, Memory, Port
 from roadworthy.spec.signature import Signature
+
+# Runs a tick, and the memories that it writes: where they are, and where it leaves them.
+_Tick = tuple[Callable[[], None], tuple[tuple[Array, Array], ...]]
 
 
 class MemoryBuffers:
@@ -83,7 +86,7 @@ class Frame:
             for turn in (0, 1)
         )
         self._slots = tuple(
-            (port.name, view, view.dtype, view.shape)
+            (port.name, view, view.dtype, view.shape, True)
             for port in signature.inputs
             for view in (seen(port, inputs[port.name], unbatched),)
         )
@@ -92,28 +95,76 @@ class Frame:
         }
         self._copies = tuple((name, view.copy) for name, view in self._views.items())
 
+        self._ticks: tuple[_Tick, ...] = ()
+        self._tick_copies, self._tick_slots = self._copies, self._slots
+        if buffers.decimation > 1 and isinstance(engine, TickingEngine) and engine.ticks:
+            self._bind_ticks(engine.ticks, inputs, outputs, unbatched)
+
+    def _bind_ticks(
+        self, ticks: Ticks, inputs: dict[str, Array], outputs: dict[str, Array], unbatched: bool
+    ) -> None:
+        """Ties the ticks between decisions to the same buffers.
+
+        A tick leaves memory on its side: what it does not touch is not copied.
+        """
+        buffers, between = self._buffers, ticks.between
+        memory = buffers.memory
+        found = []
+        for turn in (0, 1):
+            here, there = buffers.sides[turn], buffers.sides[1 - turn]
+            given = inputs | {m.input: here[m.name] for m in memory}
+            taken = outputs | {m.output: there[m.name] for m in memory}
+            run = ticks.engine.bind(
+                {name: given[name] for name in between.inputs},
+                {inner: taken[port] for port, inner in between.outputs.items()},
+            )
+            written = [m.name for m in memory if m.output in between.outputs]
+            found.append((run, tuple((here[name], there[name]) for name in written)))
+        self._ticks = tuple(found)
+        self._tick_slots = tuple((*each[:4], each[0] in between.inputs) for each in self._slots)
+        same = self._constant(between.constant, outputs)
+        self._tick_copies = tuple(
+            (port.name, seen(port, same.get(port.name, outputs[port.name]), unbatched).copy)
+            for port in buffers.signature.outputs
+        )
+
+    def _constant(self, names: Sequence[str], outputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs that every tick gives alike, asked for once."""
+        buffers = self._buffers
+        if not names:
+            return {}
+        now = buffers.ticks.copy()
+        buffers.ticks[...] = 1
+        self._runs[buffers.turn]()  # memory goes to the other side, which the next step writes anew
+        buffers.ticks[...] = now
+        return {name: outputs[name].copy() for name in names}
+
     @property
     def step(self) -> Callable[[Any], dict[str, Any] | None]:
         return self._step
 
     def _step(self, inputs: Any) -> dict[str, Array] | None:
-        if type(inputs) is not dict or len(inputs) != len(self._slots):
+        slots = self._slots
+        if type(inputs) is not dict or len(inputs) != len(slots):
             return None
-        for name, buffer, dtype, shape in self._slots:
+        if self._ticks and self._buffers.ticks:
+            slots = self._tick_slots
+        for name, buffer, dtype, shape, read in slots:
             value = inputs.get(name)
             if value is buffer:
                 continue
             if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
                 return None
-            buffer[...] = value
+            if read:
+                buffer[...] = value
         return self.run()
 
     def fill(self, values: Mapping[str, Array]) -> None:
-        for name, buffer, _, _ in self._slots:
+        for name, buffer, *_ in self._slots:
             buffer[...] = values[name]
 
     def inputs(self) -> dict[str, Array]:
-        return {name: buffer for name, buffer, _, _ in self._slots}
+        return {name: buffer for name, buffer, *_ in self._slots}
 
     def first_nan(self) -> str:
         return feeds.first_nan(self.inputs())
@@ -121,6 +172,8 @@ class Frame:
     def run(self) -> dict[str, Array]:
         buffers = self._buffers
         turn = buffers.turn
+        if self._ticks and buffers.ticks:
+            return self._tick(turn)
         self._runs[turn]()
         # Only a step that succeeded moves memory on, to the other side. Here and not in a method:
         # the call would be a hundredth of a small step.
@@ -129,6 +182,19 @@ class Frame:
             buffers.ticks[...] = (buffers.ticks + 1) % buffers.decimation
         results = {}
         for name, copy in self._copies:  # until Python 3.12 a comprehension is a call
+            results[name] = copy()
+        return results
+
+    def _tick(self, turn: int) -> dict[str, Array]:
+        """The outputs of a tick between decisions; memory stays on its side."""
+        buffers = self._buffers
+        run, written = self._ticks[turn]
+        run()
+        for here, there in written:
+            here[...] = there
+        buffers.ticks[...] = (buffers.ticks + 1) % buffers.decimation
+        results = {}
+        for name, copy in self._tick_copies:
             results[name] = copy()
         return results
 

@@ -84,8 +84,8 @@ def metadata(model: bytes) -> dict[str, str]:
     """The key-value pairs that the file carries; none where it is no model."""
     found: dict[str, str] = {}
     try:
-        for entry in _messages(memoryview(model), _METADATA):
-            pair = {part: _text(value) for part, value in fields(entry)}
+        for entry in messages(memoryview(model), _METADATA):
+            pair = {part: text(value) for part, value in fields(entry)}
             found[pair.get(_KEY, "")] = pair.get(_VALUE, "")
     except (NotAModel, UnicodeDecodeError):  # cut short, or never one
         return {}
@@ -101,10 +101,10 @@ def external_data(model: bytes) -> str | None:
     for kind, message in _walk(model):
         if kind != "tensor":
             continue
-        parts = list(fields(message))
-        if any(number in (_EXTERNAL_DATA, _DATA_LOCATION) and value for number, value in parts):
-            named = [value for number, value in parts if number == _TENSOR_NAME]
-            return _text(named[-1]) if named else ""
+        held = list(fields(message))
+        if any(number in (_EXTERNAL_DATA, _DATA_LOCATION) and value for number, value in held):
+            named = [value for number, value in held if number == _TENSOR_NAME]
+            return text(named[-1]) if named else ""
     return None
 
 
@@ -112,9 +112,9 @@ def summary(model: bytes) -> ModelSummary:
     """The ports, operators and opsets of any ONNX file."""
     try:
         whole = memoryview(model)
-        graphs = list(_messages(whole, _GRAPH))
+        graphs = list(messages(whole, _GRAPH))
         weights = {
-            _name(each, _TENSOR_NAME) for g in graphs for each in _messages(g, _INITIALIZERS)
+            name_in(each, _TENSOR_NAME) for g in graphs for each in messages(g, _INITIALIZERS)
         }
         sides: tuple[tuple[Literal["input", "output"], int], ...] = (
             ("input", _INPUTS), ("output", _OUTPUTS),
@@ -123,17 +123,17 @@ def summary(model: bytes) -> ModelSummary:
             port
             for side, number in sides
             for graph in graphs
-            for each in _messages(graph, number)
+            for each in messages(graph, number)
             if (port := _port(side, each)).name not in weights
         ]
         counted = Counter(_operator(each) for kind, each in _walk(model) if kind == "node")
         opsets = {
-            _name(each, _KEY): next(
+            name_in(each, _KEY): next(
                 (v for n, v in fields(each) if n == 2 and isinstance(v, int)), 0
             )
-            for each in _messages(whole, _OPSETS)
+            for each in messages(whole, _OPSETS)
         }
-        producer = _name(whole, _PRODUCER)
+        producer = name_in(whole, _PRODUCER)
     except UnicodeDecodeError as error:
         raise NotAModel("a name in it is no text") from error
     return ModelSummary(
@@ -144,10 +144,10 @@ def summary(model: bytes) -> ModelSummary:
 def graph(model: bytes) -> ModelGraph:
     """The nodes and weights of an ONNX file; branches nest no deeper than _DEEPEST."""
     try:
-        found = list(_messages(memoryview(model), _GRAPH))
+        found = list(messages(memoryview(model), _GRAPH))
         nodes = tuple(node for each in found for node in _nodes(each, 0))
-        tensors = [each for one in found for each in _messages(one, _INITIALIZERS)]
-        weights = {_name(each, _TENSOR_NAME): _tensor_type(each) for each in tensors}
+        tensors = [each for one in found for each in messages(one, _INITIALIZERS)]
+        weights = {name_in(each, _TENSOR_NAME): _tensor_type(each) for each in tensors}
     except UnicodeDecodeError as error:
         raise NotAModel("a name in it is no text") from error
     return ModelGraph(nodes=nodes, weights=weights)
@@ -156,16 +156,16 @@ def graph(model: bytes) -> ModelGraph:
 def _nodes(graph: memoryview, depth: int) -> Iterator[ModelNode]:
     if depth > _DEEPEST:
         raise NotAModel("its branches nest too deeply to be shown")
-    for node in _messages(graph, _NODES):
-        attributes = list(_messages(node, _ATTRIBUTES))
+    for node in messages(graph, _NODES):
+        attributes = list(messages(node, _ATTRIBUTES))
         yield ModelNode(
             operator=_operator(node),
-            inputs=tuple(_text(each) for each in _messages(node, _NODE_INPUT)),
-            outputs=tuple(_text(each) for each in _messages(node, _NODE_OUTPUT)),
+            inputs=tuple(text(each) for each in messages(node, _NODE_INPUT)),
+            outputs=tuple(text(each) for each in messages(node, _NODE_OUTPUT)),
             inside={
-                _name(attribute, _KEY): tuple(_nodes(branch, depth + 1))
+                name_in(attribute, _KEY): tuple(_nodes(branch, depth + 1))
                 for attribute in attributes
-                for branch in _messages(attribute, _BRANCH)
+                for branch in messages(attribute, _BRANCH)
             },
         )
 
@@ -202,14 +202,14 @@ def _walk(model: bytes) -> Iterator[tuple[str, memoryview]]:
 
 def _port(side: Literal["input", "output"], info: memoryview) -> ModelPort:
     dtype, shape = "?", None
-    for kind in _messages(info, 2):
-        for tensor in _messages(kind, _TENSOR_TYPE):
+    for kind in messages(info, 2):
+        for tensor in messages(kind, _TENSOR_TYPE):
             for number, value in fields(tensor):
                 if number == _ELEMENT and isinstance(value, int):
                     dtype = _DTYPES.get(value, f"type {value}")
                 if number == _SHAPE and isinstance(value, memoryview):
-                    shape = tuple(_dim(each) for each in _messages(value, _DIM))
-    return ModelPort(side=side, name=_name(info, _KEY), dtype=dtype, shape=shape)
+                    shape = tuple(_dim(each) for each in messages(value, _DIM))
+    return ModelPort(side=side, name=name_in(info, _KEY), dtype=dtype, shape=shape)
 
 
 def _dim(dim: memoryview) -> int | str:
@@ -217,24 +217,27 @@ def _dim(dim: memoryview) -> int | str:
         if number == _DIM_VALUE and isinstance(value, int):
             return value
         if number == _DIM_PARAM:
-            return _text(value) or "?"
+            return text(value) or "?"
     return "?"
 
 
 def _operator(node: memoryview) -> str:
-    domain = _name(node, _OP_DOMAIN)
-    return f"{domain}.{_name(node, _OP_TYPE)}" if domain else _name(node, _OP_TYPE)
+    domain = name_in(node, _OP_DOMAIN)
+    return f"{domain}.{name_in(node, _OP_TYPE)}" if domain else name_in(node, _OP_TYPE)
 
 
-def _name(message: memoryview, number: int) -> str:
-    return "".join(_text(value) for found, value in fields(message) if found == number)
+def name_in(message: memoryview, number: int) -> str:
+    """The text in a field of a message; empty where it has none."""
+    return "".join(text(value) for found, value in fields(message) if found == number)
 
 
-def _text(value: Field) -> str:
+def text(value: Field) -> str:
+    """A field as text; a number is none."""
     return "" if isinstance(value, int) else str(value, "utf-8")
 
 
-def _messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
+def messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
+    """The messages in a field, in their order."""
     for number, value in fields(message):
         if number == wanted and isinstance(value, memoryview):
             yield value

@@ -105,4 +105,4 @@ def _said(metadata: Mapping[str, str], name: str) -> Mapping[str, object]:
 
 
 def _warning(where: str, what: str, hint: str) -> Finding:
-    return Finding(code="RW131", where=where, what=what, hint=hint, severity="warning")
+    return Finding(code="RW134", where=where, what=what, hint=hint, severity="warning")
