@@ -19,6 +19,7 @@ TOGETHER = {
     "tests/environment/test_evaluate.py": "evaluate",
     "tests/environment/test_session.py": "sessions",
     "tests/envs/test_play.py": "play",
+    "tests/adapters/mjlab/": "mjlab",
     "tests/test_examples.py::test_pong": "pong",
     "tests/test_examples.py::test_ppo": "ppo",
 }

@@ -92,6 +92,17 @@ BUILT_IN = (
         extra="torchrl",
     ),
     Adapter(
+        name="mjlab",
+        classes=(
+            "mjlab.ManagerBasedRlEnv",
+            "mjlab.RslRlVecEnvWrapper",
+            "mjlab.MjlabOnPolicyRunner",
+        ),
+        describe="roadworthy.adapters.mjlab:describe",
+        extra="mjlab",
+        noun="an mjlab environment",
+    ),
+    Adapter(
         name="environment",
         classes=("roadworthy.ExportableEnvironment",),
         describe="roadworthy.environment.source:describe",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import array
 import ctypes
+import functools
 import random
 import types
 from collections import UserDict, deque
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +37,15 @@ _C_NUMBERS = "cbBhHiIlLqQfdg?u"
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
+# What cannot change, by its exact type: an object of a class that inherits from these can.
+_ATOMS = frozenset(
+    (
+        bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type,
+        types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
+        torch.dtype, torch.device, torch.Size,
+    )
+)  # fmt: skip
+
 Value = torch.Tensor | Array | bool | int | float | None
 # How to get from an object to one that it holds: ("attribute", name) or ("item", key).
 ATTRIBUTE, ITEM = "attribute", "item"
@@ -61,6 +71,39 @@ def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
         yield path, keys, value
         children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
         stack.extend(reversed(children))
+
+
+def mutable(roots: Iterable[object]) -> list[Any]:
+    """Everything reachable that can change in place: as `walk`, without the paths and the atoms.
+
+    A simulator is thousands of objects, and is walked through hundreds of times.
+    """
+    found: list[Any] = []
+    stack = list(roots)
+    seen: set[int] = set()
+    while stack and len(seen) < MOST_OBJECTS:
+        value = stack.pop()
+        if type(value) in _ATOMS or id(value) in seen:
+            continue
+        seen.add(id(value))
+        found.append(value)
+        if type(value) is dict:
+            stack.extend(value.values())
+        elif type(value) in (list, tuple):
+            stack.extend(value)
+        elif not isinstance(value, _NEVER_ENTERED):
+            stack.extend(each for _, _, each in _children("", value))
+    return found
+
+
+def is_foreign_array(value: object) -> bool:
+    """Whether this is an array of another library in the memory of the CPU, such as warp's."""
+    kind = type(value)
+    return (
+        hasattr(kind, "__array_interface__")
+        and not isinstance(value, (np.ndarray, np.generic))
+        and hasattr(value, "__array_interface__")
+    )
 
 
 def is_number(value: object) -> bool:
@@ -104,9 +147,8 @@ def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
 def preserved(*roots: object) -> Iterator[None]:
     """Whatever happens inside, the objects and the random generators come back bit for bit."""
     undo: list[Callable[[], None]] = [_keep_random_state()]
-    for root in roots:
-        for _, value in walk(root):
-            undo += kept(value)
+    for value in mutable(roots):
+        undo += kept(value)
     try:
         yield
     finally:
@@ -125,7 +167,7 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
     elif isinstance(value, (list, tuple, deque)):
         for index, each in enumerate(value):
             yield f"{path}[{index}]", (ITEM, index), each
-    elif not isinstance(value, _NEVER_ENTERED):
+    elif not isinstance(value, _NEVER_ENTERED) and not is_foreign_array(value):
         for name in _slots(value):
             yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
         if isinstance(getattr(value, "__dict__", None), dict):
@@ -146,12 +188,17 @@ def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
 
 def _slots(value: object) -> list[str]:
     """The attributes that an object keeps outside of its `__dict__`."""
+    return [name for name in _slot_names(type(value)) if hasattr(value, name)]
+
+
+@functools.lru_cache(maxsize=4096)
+def _slot_names(kind: type) -> tuple[str, ...]:
     names: list[str] = []
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
+    for each in kind.__mro__:
+        slots = vars(each).get("__slots__", ())
         names += [slots] if isinstance(slots, str) else slots
     hidden = ("__dict__", "__weakref__")  # kept by Python itself
-    return [name for name in names if name not in hidden and hasattr(value, name)]
+    return tuple(name for name in names if name not in hidden)
 
 
 def kept(value: Any) -> list[Callable[[], None]]:
@@ -161,6 +208,8 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, np.ndarray):
         copy = value.copy()
         return [lambda: np.copyto(value, copy) if value.flags.writeable else None]
+    if is_foreign_array(value):
+        return _keep_foreign(value)
     if isinstance(value, torch.jit.ScriptModule):
         training = value.training
         return [lambda: setattr(value, "training", training)]
@@ -194,6 +243,14 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(getattr(value, "__dict__", None), dict):
         parts.append(_keep_mapping(vars(value)))
     return parts
+
+
+def _keep_foreign(value: Any) -> list[Callable[[], None]]:
+    memory = np.asarray(value)  # a view: nothing is copied on the CPU
+    if not memory.size or not memory.flags.writeable:
+        return []
+    copy = memory.copy()
+    return [lambda: np.copyto(memory, copy)]
 
 
 def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:

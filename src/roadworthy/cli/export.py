@@ -33,6 +33,7 @@ from roadworthy.cli.describing import (
     refuse_unreadable,
 )
 from roadworthy.cli.objects import refuse_unreachable, thing
+from roadworthy.cli.tasks import Checkpoint, MotionFile, Task, environment_of, refuse_unclear
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
@@ -41,8 +42,13 @@ from roadworthy.targets import DEFAULT
 
 
 def export(
-    source: Annotated[str, typer.Argument(help="file.py:name, package.module:name, or a file.")],
     folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")],
+    source: Annotated[
+        str | None, typer.Argument(help="file.py:name, package.module:name, or a file.")
+    ] = None,
+    task: Task = None,
+    checkpoint: Checkpoint = None,
+    motion_file: MotionFile = None,
     inputs: Inputs = None,
     memory: Memories = None,
     outputs: Outputs = None,
@@ -79,13 +85,17 @@ def export(
 
     roadworthy export my_policy.py:source -o walker --target onnx --target torch_export
 
+    roadworthy export --task Mjlab-Velocity-Flat-Unitree-Go1 --checkpoint model_1500.pt -o go1
+
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
     refuse_unreadable(inputs, memory, settings, constants)
     for target in targets or ():
         targets_table.get(target)
-    refuse_unreachable(source)
+    refuse_unclear(source, task, checkpoint, motion_file)
+    if source is not None:
+        refuse_unreachable(source)
     refuse_foreign(folder)
     for module in ("torch", "onnx", "onnxscript"):
         need(module, extra="export")
@@ -103,10 +113,15 @@ def export(
             progress=progress,
         )
         progress("loading the source")
-        found = thing(source)
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
+        if source is not None:
+            found = thing(source)
+        else:
+            assert task is not None
+            found = environment_of(task, motion_file)
+            given |= {"actor": checkpoint, "task": task}
         refuse_bare_module(found, given)
         bundle = export_policy(found, folder, **given, targets=wanted, fix=fix, options=options)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])

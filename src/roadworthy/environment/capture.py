@@ -71,6 +71,12 @@ class EnvironmentOriginal(Original):
         """Values that the environment really had, and others near them."""
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
 
+    def advisories(self, signature: Signature) -> Sequence[Finding]:
+        found = [*self.source.env.advisories()]
+        if self.source.rows > 1 and all(BATCH not in port.shape for port in signature.inputs):
+            found.append(_fixed_rows(self.source))
+        return found
+
     def extra_checks(self, policy: Policy) -> Sequence[Check]:
         return [free_run(policy, self.source, self.horizon)]
 
@@ -176,6 +182,18 @@ def _shared_by_rows(source: EnvironmentSource, initial: Tensors) -> bool:
     return any(BATCH not in source.shape(value, symbolic=True) for value in initial.values())
 
 
+def _fixed_rows(source: EnvironmentSource) -> Finding:
+    rows = source.rows
+    return Finding(
+        code="RW182",
+        severity="warning",
+        where=type(source.env).__name__,
+        what=f"the file takes exactly {rows} rows: the environment was made with {rows} "
+        "environments, and its code or its constants depend on that number",
+        hint="make the environment with one environment, and export that",
+    )
+
+
 def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | None:
     """Both halves for any number of environments; None where the code knows its number."""
     try:
@@ -197,7 +215,9 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
     with preserved(*source.roots.values()), torch.inference_mode():
         outputs, _ = results(source, source.step, torch.Tensor.clone)
     names = tuple(source.env.get_observation_names())
-    about = {"obs": About(elements=names)} if len(names) == outputs["obs"].shape[-1] else {}
+    about = dict(source.env.about())
+    if len(names) == outputs["obs"].shape[-1]:
+        about["obs"] = About(elements=names)
 
     def port(name: str, value: torch.Tensor) -> Port:
         shape = source.shape(value, symbolic=symbolic)
@@ -219,6 +239,7 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
         ),
         action=Action(output="actions", kind="continuous"),
         decimation=source.env.decimation,
+        period_s=source.env.tick_s,
         clock=CLOCK,
     )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,7 +17,7 @@ from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.running import running
-from roadworthy.environment.source import EnvironmentSource
+from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 from roadworthy.environment.unseen import constants
 
@@ -52,6 +55,7 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
 
     Printed, they are the lines to add; `register()` adds them.
     """
+    refuse_other_types(env)
     source = EnvironmentSource(env, actor)
     with preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
@@ -63,7 +67,25 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
         found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step)
         known = [each.place for each in found if each.place] + handed_over
         found += _outputs(source, {place.path for place in known})
-    return Discovery(source, tuple(found))
+    return Discovery(source, tuple(_named(source, found)))
+
+
+def _named(source: EnvironmentSource, found: list[Hidden]) -> Iterator[Hidden]:
+    """The proposals, each with a name of its own: as much of its path as that takes."""
+    context = source.env.context_manager()
+    names = {
+        each.name for each in (*context.get_input_components(), *context.get_output_components())
+    }
+    plain = Counter(each.name for each in found if each.place is not None)
+    for each in found:
+        if each.place is None or (plain[each.name] == 1 and each.name not in names):
+            yield each
+            continue
+        parts = [part for part in re.split(r"[^0-9A-Za-z]+", each.place.path) if part]
+        longer = ("_".join(parts[-length:]) for length in range(2, len(parts) + 1))
+        label = next((said for said in longer if said not in names), each.place.path)
+        names.add(label)
+        yield replace(each, label=label)
 
 
 def _outputs(source: EnvironmentSource, taken: set[str]) -> list[Hidden]:

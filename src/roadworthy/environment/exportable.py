@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from roadworthy.environment.context import ContextManager
+from roadworthy.errors import Finding
+from roadworthy.spec.port import About
 
 
 class ExportableEnvironment(abc.ABC):
@@ -47,7 +49,7 @@ class ExportableEnvironment(abc.ABC):
         return 1
 
     def prepare_export(self) -> None:  # noqa: B027  # most environments have nothing to prepare
-        """Called before each capture."""
+        """Called before each capture, and before each run that a file is compared with."""
 
     def empty_actor_observations(self) -> torch.Tensor:
         """Zeros of the shape and dtype of the observations."""
@@ -56,6 +58,19 @@ class ExportableEnvironment(abc.ABC):
     def metadata(self) -> dict[str, str]:
         """Key-value pairs for the file."""
         return {}
+
+    @property
+    def tick_s(self) -> float | None:
+        """How long one simulation tick is, in seconds; None where that is not known."""
+        return None
+
+    def about(self) -> Mapping[str, About]:
+        """Name of a port → what is to be known about it: meaning, unit, element names."""
+        return {}
+
+    def advisories(self) -> Sequence[Finding]:
+        """What is exported right, and may still not be meant: it is said with the certificate."""
+        return ()
 
     def register_evaluation_hooks(  # noqa: B027  # kept for adapters that were written for it
         self,

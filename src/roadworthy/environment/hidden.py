@@ -22,6 +22,7 @@ from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
+from roadworthy.environment.assigned import is_held_by_port
 from roadworthy.environment.components import GetTensor, Input, Memory, Output
 from roadworthy.environment.movement import Movement, advanced
 from roadworthy.environment.numbers import Number
@@ -53,6 +54,8 @@ class Hidden:
     handed_over: bool = False
     # The line that would write it, where no step that was watched came to it.
     unreached: str = ""
+    # What it is to be called, where its attribute's own name is taken.
+    label: str = ""
 
     def finding(self, source: EnvironmentSource) -> Finding:
         cause = "changes between steps" if self.kind == "Input" else "is written by the step"
@@ -99,7 +102,7 @@ class Hidden:
     @property
     def name(self) -> str:
         assert self.place is not None
-        return self.place.path.rpartition(".")[2].strip("_")
+        return self.label or self.place.path.rpartition(".")[2].strip("_")
 
     def line(self, source: EnvironmentSource) -> str:
         """The registration to add."""
@@ -172,10 +175,13 @@ def _tensors(
                 continue
             if place.path in done or not moved.moves(place.path, read.rest):
                 continue
+            if is_held_by_port(place, source.roots, source.ports):
+                continue
             tensor = place.get(source.roots)
             if id(tensor) in ports:
                 continue
-            if not tensor_matters(source, half, tensor, read.rest, constants):
+            shown = _shown_by(source, tensor)
+            if not tensor_matters(source, half, tensor, read.rest, constants, but=shown):
                 continue
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
@@ -191,6 +197,7 @@ def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iter
         for path in sorted(moved.all - registered - done)
         if path in known and isinstance(moved.before.get(path), (bool, int, float, np.generic))
     ]
+    places = [each for each in places if not is_held_by_port(each, source.roots, source.ports)]
     # Most numbers are nobody's business: all at once first, one by one only if some are.
     if places and _number_used(source, places) is not None:
         for place in places:
@@ -246,12 +253,13 @@ def tensor_matters(
     rest: Array | None,
     constants: Sequence[float] = (),
     also: Sequence[GetTensor] = (),
+    but: Collection[str] = (),
 ) -> bool:
     """Whether the results depend on the tensor, or on those of its elements that `rest` marks.
 
-    `also` are further tensors that count as results.
+    `also` are further tensors that count as results, `but` the outputs that do not.
     """
-    plain = outcome(source, half, also)
+    plain = outcome(source, half, also, but)
     for other in _others(tensor, constants):
         with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
             if rest is not None and rest.shape == tuple(tensor.shape):
@@ -259,7 +267,7 @@ def tensor_matters(
             # In place, so that every view of it sees the other values too.
             tensor.copy_(other)
             try:
-                if not same(plain, outcome(source, half, also)):
+                if not same(plain, outcome(source, half, also, but)):
                     return True
             except Exception:  # another value breaks the environment: it certainly matters
                 return True
@@ -267,13 +275,26 @@ def tensor_matters(
 
 
 def outcome(
-    source: EnvironmentSource, half: str, also: Sequence[GetTensor] = ()
+    source: EnvironmentSource,
+    half: str,
+    also: Sequence[GetTensor] = (),
+    but: Collection[str] = (),
 ) -> list[torch.Tensor]:
     """The results of one half of the step from the present state, which is put back."""
     with preserved(*source.roots.values()), torch.inference_mode():
         torch.manual_seed(0)
         outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
-        return [*outputs.values(), *memory.values(), *(read().clone() for read in also)]
+        counted = [value for name, value in outputs.items() if name not in but]
+        return [*counted, *memory.values(), *(read().clone() for read in also)]
+
+
+def _shown_by(source: EnvironmentSource, tensor: torch.Tensor) -> list[str]:
+    """The outputs that are this very memory: the part that no step writes is shown as it lies.
+
+    A robot's targets hold all joints, and an action term writes some of them.
+    """
+    first, last = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
+    return [name for name, read in source.outputs.items() if first <= read().data_ptr() < last]
 
 
 def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:

@@ -11,7 +11,7 @@ import torch
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.hidden import MOMENTS, same
 from roadworthy.environment.movement import advanced
-from roadworthy.environment.numbers import Number, write
+from roadworthy.environment.numbers import WRITTEN, Number, write
 from roadworthy.environment.source import (
     ACTIONS,
     CLOCK,
@@ -102,8 +102,8 @@ def _shared(source: EnvironmentSource) -> Iterator[Finding]:
     for name, read in source.ports.items():
         tensor = read()
         place: tuple[object, ...] = (tensor.data_ptr(), *tensor.shape, *tensor.stride())
-        if isinstance(read, Number):
-            place = (read.place.path,)
+        if isinstance(read, WRITTEN):
+            place = (read.place.path,) if isinstance(read, Number) else (id(read),)
         if place in seen and tensor.numel():
             yield _finding(
                 name, f"is the same tensor as {seen[place]}", "register it once, under one name"

@@ -12,7 +12,7 @@ from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment
-from roadworthy.environment.numbers import Number
+from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import (
     ACTIONS,
     OBSERVATIONS,
@@ -44,7 +44,7 @@ class EnvironmentStep(torch.nn.Module):
         self._source = [source]
         self._half = half
         tensors = [v for _, v in walk(source.roots) if isinstance(v, torch.Tensor)]
-        self._numbers = {n: r for n, r in source.ports.items() if isinstance(r, Number)}
+        self._numbers = {n: r for n, r in source.ports.items() if isinstance(r, WRITTEN)}
         registered = {n: r() for n, r in source.ports.items() if n not in self._numbers}
         self._regions = regions(registered, tensors)
         self._names = tuple(source.ports)

@@ -57,6 +57,7 @@ def environment_steps(
     """The environment, ready to step; it and its actor come back as they were afterwards."""
     with preserved(*source.roots.values()):
         set_evaluation_mode(source.env, source.actor)
+        source.env.prepare_export()
         yield EnvironmentSteps(source, initial, decimation)
 
 

@@ -10,11 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 
 def has_traced_places(index: Any) -> bool:
     """Whether some entry of the index is a traced whole number."""
     return any(_is_place(each) for each in _entries(index))
+
+
+def widened(index: Any) -> Any:
+    """The index with its whole numbers in 64 bits: ONNX takes no others inside of a branch."""
+    return tree_map_only(
+        torch.Tensor, lambda each: each.long() if each.dtype == torch.int32 else each, index
+    )
 
 
 def read(tensor: torch.Tensor, index: Any) -> torch.Tensor:
