@@ -89,10 +89,7 @@ def framed(env: Any, entity: str, rest: str) -> np.ndarray:
     found = env.scene[entity]
     names, ids = getattr(found, f"{kind}_names"), getattr(found.indexing, f"{kind}_ids")
     number = int(ids[names.index(frame)])
-    if kind == "site":
-        field = f"site_x{field}"
-    else:
-        field = fields[field]
+    field = f"site_x{field}" if kind == "site" else fields[field]
     return np.asarray(getattr(env.sim.data, field)[:, number].numpy())
 
 

@@ -35,7 +35,7 @@ def actor_of(env: Any, checkpoint: Path, task: str | None) -> tuple[torch.nn.Mod
     """The actor of a checkpoint as its task makes it, and how far the wrapper clips its actions."""
     if task is None:
         raise UsageError(
-            "a checkpoint of rsl_rl holds weights, and does not say what lies between them: layers, "
+            "a checkpoint of rsl_rl holds weights, and does not say what is between them: layers, "
             "activation, normaliser, observation groups",
             where=checkpoint.name,
             hint="say the task it was trained for: task='Mjlab-…', or pass runner.alg.get_policy()",
