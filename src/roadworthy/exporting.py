@@ -73,13 +73,17 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportPlan:
-    """All that was asked for: the targets, the user's own operators, repairs, and the options."""
+    """All that was asked for: the targets, the user's own operators, repairs, and the options.
+
+    memory_defaults  as the backends' settings say
+    """
 
     targets: Sequence[str] = (target_table.DEFAULT,)
     translations: Table = field(default_factory=dict)
     decompositions: Table = field(default_factory=dict)
     fix: bool = False
     options: ExportOptions = ExportOptions()
+    memory_defaults: bool = False
 
     def __post_init__(self) -> None:
         refuse_bad_tables(self.translations, self.decompositions)
@@ -100,6 +104,7 @@ class ExportPlan:
             opset=self.options.opset,
             ir_version=self.options.ir_version,
             translations=self.translations,
+            memory_defaults=self.memory_defaults,
         )
 
     def say(self, stage: str) -> None:
@@ -181,6 +186,7 @@ def export_environment(
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
+    ignore: Sequence[str] | None = None,
     targets: Sequence[str] = (target_table.DEFAULT,),
     progress: Progress = None,
     options: ExportOptions | None = None,
@@ -189,14 +195,15 @@ def export_environment(
     """The certified bundle of a whole environment: raw state in, commands out.
 
     One `Policy.step` is one simulation tick; memory and the tick count are inside. `auto`
-    registers what was forgotten instead of refusing. `targets` are the forms that it takes:
+    registers what was forgotten instead of refusing. `ignore` names attributes that move and do
+    not matter, and is recorded in the manifest. `targets` are the forms that it takes:
     onnx, torch_export, aoti.
     """
     if adapter_for(env) is None:
         refuse_other_types(env)
     return export(
-        env, folder, actor=actor, auto=auto or None, targets=targets, progress=progress,
-        options=options, **framework,
+        env, folder, actor=actor, auto=auto or None, ignore=ignore, targets=targets,
+        progress=progress, options=options, **framework,
     )  # fmt: skip
 
 

@@ -81,7 +81,9 @@ def test_a_memory_that_starts_elsewhere_is_noticed(
     assert verdict(env, walking, actor)
     assert not verdict(StartsElsewhere(), walking, actor)
     said = capsys.readouterr().out
-    expected = "first divergence: memory.last.in[0][0] at step 0, tick 0: environment 0.9, file 0.3"
+    expected = (
+        "first divergence: memory.last.in[0][0] at step 12, tick 0: environment 0.9, file 0.3"
+    )
     assert expected in said
 
 
@@ -152,7 +154,7 @@ def test_evaluate_says_what_it_needs(walking: Path) -> None:
     with pytest.raises(UsageError, match="no actor to compare the file with"):
         evaluate(env, env.context_manager(), blind, num_steps=5)
     session = SessionWrapper(walking, "policy.onnx", actor=actor)
-    with pytest.raises(UsageError, match="the number of steps is missing"):
+    with pytest.raises(UsageError, match="num_episodes is missing"):
         evaluate(env, env.context_manager(), session)
 
 

@@ -66,6 +66,8 @@ class OnnxBackend:
             between = _converted(program.substep, self.settings)
             _name_ports(between, program.signature)
             model = two_rates(model, between, program.signature)
+        if self.settings.memory_defaults:
+            _give_defaults(model.graph, program.signature)
         known = places(model)
         refuse_draws(known)
         _strip(model)
@@ -196,6 +198,19 @@ def _give_own_values(graph: ir.Graph) -> None:
             graph.append(node)
             graph.outputs[index] = copy
         seen.add(id(graph.outputs[index]))
+
+
+def _give_defaults(graph: ir.Graph, signature: Signature) -> None:
+    """Changes the graph: memory that begins otherwise than with zeros has that as its default.
+
+    An input that is an initializer as well: what is not passed begins with it.
+    """
+    inputs = {value.name: value for value in graph.inputs}
+    for memory in signature.memory:
+        if all(isinstance(dim, int) for dim in memory.shape) and memory.fresh(1).any():
+            value = inputs[memory.input]
+            value.const_value = ir.tensor(memory.fresh(1), name=memory.input)
+            graph.register_initializer(value)
 
 
 def _graph_name(port: Port | Memory, side: str) -> str:

@@ -124,7 +124,8 @@ def _translation_failure(error: BaseException) -> ExportError | None:
 
 def runtime_failure(message: str, known: list[Place]) -> ExportError:
     """The finding for a model that onnx.checker or onnxruntime does not take."""
-    match = _NO_KERNEL.search(message)
+    # A node of a branch is named behind the If that holds it: the last one is the innermost.
+    match = next(reversed(list(_NO_KERNEL.finditer(message))), None)
     if match is None:
         place = next((each for each in known if each.name and each.name in message), None)
         return ExportError(

@@ -88,11 +88,14 @@ def mutable(roots: Iterable[object]) -> list[Any]:
         seen.add(id(value))
         found.append(value)
         if type(value) is dict:
-            stack.extend(value.values())
+            children: Iterable[Any] = value.values()
         elif type(value) in (list, tuple):
-            stack.extend(value)
-        elif not isinstance(value, _NEVER_ENTERED):
-            stack.extend(each for _, _, each in _children("", value))
+            children = value
+        elif isinstance(value, _NEVER_ENTERED):
+            continue
+        else:
+            children = (each for _, _, each in _children("", value))
+        stack.extend(each for each in children if type(each) not in _ATOMS)
     return found
 
 
@@ -146,14 +149,25 @@ def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
 @contextmanager
 def preserved(*roots: object) -> Iterator[None]:
     """Whatever happens inside, the objects and the random generators come back bit for bit."""
-    undo: list[Callable[[], None]] = [_keep_random_state()]
-    for value in mutable(roots):
-        undo += kept(value)
+    snapshot = Snapshot(*roots)
     try:
         yield
     finally:
-        for restore in undo:
-            restore()
+        snapshot.restore()
+
+
+class Snapshot:
+    """What the objects and the random generators are now; `restore` brings it back, any number of
+    times: looking through a simulator takes longer than putting it back."""
+
+    def __init__(self, *roots: object) -> None:
+        self._undo: list[Callable[[], None]] = [_keep_random_state()]
+        for value in mutable(roots):
+            self._undo += kept(value)
+
+    def restore(self) -> None:
+        for each in self._undo:
+            each()
 
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:

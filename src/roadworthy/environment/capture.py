@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,8 +20,10 @@ from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.free_run import free_run
 from roadworthy.environment.hidden import hidden
 from roadworthy.environment.horizon import Horizon
+from roadworthy.environment.ignoring import not_ignored
 from roadworthy.environment.movement import Movement, movement
 from roadworthy.environment.paths import Place, find
+from roadworthy.environment.reaching import Reach, reach
 from roadworthy.environment.running import Running, running
 from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
 from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
@@ -72,7 +74,7 @@ class EnvironmentOriginal(Original):
         return {port.name: _near(self.observed[port.name], rng, steps) for port in signature.inputs}
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
-        found = [*self.source.env.advisories()]
+        found = [*self.source.env.advisories(), *map(_unused, sorted(self.source.unused))]
         if self.source.rows > 1 and all(BATCH not in port.shape for port in signature.inputs):
             found.append(_fixed_rows(self.source))
         return found
@@ -100,9 +102,7 @@ def capture_environment(
         _refuse_randomness(halves)
         moved = movement(source, ran.codes, {name: half.reads for name, half in halves.items()})
         source, halves = _complete(source, halves, moved, ran)
-        useless = list(registration.useless_inputs(source))
-        if useless:
-            raise ExportError(findings=useless)
+        source, halves = _pruned(source, halves)
         initial = _initial(source)
         alone = contract or source.rows == 1 or _shared_by_rows(source, initial)
         several = None if alone else _symbolic_halves(source)
@@ -119,6 +119,7 @@ def capture_environment(
                     "environment": type(env).__qualname__,
                     "constants": _constants(source, reads),
                     "handed_over": sorted(source.handed_over),
+                    **({"ignore": sorted(source.ignore)} if source.ignore else {}),
                 },
                 source_name=f"{type(env).__module__}.{type(env).__qualname__}",
                 metadata=_metadata(env),
@@ -134,8 +135,11 @@ def _complete(
 ) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
     """The source with what process_actions hands over; hidden inputs are refused."""
     reads = {name: half.reads for name, half in halves.items()}
-    found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step)
+    found, handed_over = hidden(
+        source, reads, moved, constants(halves), ran.codes_of_step, _reached(halves)
+    )
     findings = [*(each.finding(source) for each in found), *ran.findings]
+    findings = not_ignored(source, findings)
     findings += unseen(source, moved)
     if findings:
         raise ExportError(findings=findings)
@@ -144,7 +148,34 @@ def _complete(
     taken = {*source.memory, *source.inputs, *source.outputs}
     roots = source.roots
     named = {_name(place, taken): partial(place.get, roots) for place in handed_over}
-    source = EnvironmentSource(source.env, source.actor, named)
+    source = replace(source, handed_over=named)
+    return source, captured_halves(source)
+
+
+def _reached(halves: Mapping[str, CapturedHalf]) -> dict[str, Reach]:
+    return {name: reach(half.graph) for name, half in halves.items()}
+
+
+def _pruned(
+    source: EnvironmentSource, halves: dict[str, CapturedHalf]
+) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
+    """The source without the Inputs that reach nothing, as generic registrations have them.
+
+    By the graph and not by trial: a command that only matters while a selector is on is used.
+    """
+    used = [each.inputs for each in _reached(halves).values()]
+    unused = [name for name, *by in zip(source.ports, *used, strict=True) if not any(by)]
+    unused = [name for name in unused if name in source.inputs]
+    if not unused:
+        return source, halves
+    if len(unused) == len(source.inputs):
+        raise ExportError(
+            f"no output and no memory depends on any of the Inputs: {', '.join(unused)}",
+            code="RW122",
+            hint="return the tensors that the environment really reads: rw.discover(env, actor) "
+            "lists them",
+        )
+    source = replace(source, unused=frozenset(unused))
     return source, captured_halves(source)
 
 
@@ -182,6 +213,18 @@ def _shared_by_rows(source: EnvironmentSource, initial: Tensors) -> bool:
     return any(BATCH not in source.shape(value, symbolic=True) for value in initial.values())
 
 
+def _unused(name: str) -> Finding:
+    return Finding(
+        code="RW132",
+        where=name,
+        what="is registered as Input, and no output and no memory depends on it: it was left out "
+        "of the file",
+        hint="nothing to do, unless the policy should read it: then return the tensor that the "
+        "environment really reads",
+        severity="note",
+    )
+
+
 def _fixed_rows(source: EnvironmentSource) -> Finding:
     rows = source.rows
     return Finding(
@@ -214,10 +257,7 @@ def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | Non
 def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -> Signature:
     with preserved(*source.roots.values()), torch.inference_mode():
         outputs, _ = results(source, source.step, torch.Tensor.clone)
-    names = tuple(source.env.get_observation_names())
-    about = dict(source.env.about())
-    if len(names) == outputs["obs"].shape[-1]:
-        about["obs"] = About(elements=names)
+    about = dict(source.env.about()) | _observation_names(source)
 
     def port(name: str, value: torch.Tensor) -> Port:
         shape = source.shape(value, symbolic=symbolic)
@@ -242,6 +282,18 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
         period_s=source.env.tick_s,
         clock=CLOCK,
     )
+
+
+def _observation_names(source: EnvironmentSource) -> dict[str, About]:
+    """The names of the observations' elements, by port, where there is one for each."""
+    names = tuple(source.env.get_observation_names())
+    widths = {port: each.shape[-1] for port, each in source.empty_observations().items()}
+    if len(names) != sum(widths.values()):
+        return {}
+    found: dict[str, About] = {}
+    for port, width in widths.items():
+        found[port], names = About(elements=names[:width]), names[width:]
+    return found
 
 
 def _observed(source: EnvironmentSource) -> dict[str, Array]:

@@ -113,6 +113,14 @@ class Memory(Input, Output):
     def output_name(self) -> str:
         return f"memory.{self.name}.out"
 
+    def io_name_to_name(self, io_name: str) -> str:
+        """The memory's name, of the name of one of its ports."""
+        return io_name.removeprefix("memory.").removesuffix(".in").removesuffix(".out")
+
+    def io_name_to_output_name(self, io_name: str) -> str:
+        """The name of the port that leaves, of the name of the one that enters."""
+        return f"{io_name.removesuffix('.in')}.out"
+
 
 class Group:
     """Components that belong together: `item` becomes `group.item`."""

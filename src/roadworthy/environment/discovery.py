@@ -16,6 +16,7 @@ from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
+from roadworthy.environment.reaching import reach
 from roadworthy.environment.running import running
 from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
@@ -64,7 +65,10 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
         reads = {name: half.reads for name, half in halves.items()}
         ran = running(source)
         moved = movement(source, ran.codes, reads)
-        found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step)
+        reached = {name: reach(half.graph) for name, half in halves.items()}
+        found, handed_over = hidden(
+            source, reads, moved, constants(halves), ran.codes_of_step, reached
+        )
         known = [each.place for each in found if each.place] + handed_over
         found += _outputs(source, {place.path for place in known})
     return Discovery(source, tuple(_named(source, found)))

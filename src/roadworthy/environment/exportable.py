@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
+from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.context import ContextManager
 from roadworthy.errors import Finding
 from roadworthy.spec.port import About
+
+# One tensor, or one for each group of observations that the actor knows by name.
+Observations = torch.Tensor | Mapping[str, torch.Tensor]
 
 
 class ExportableEnvironment(abc.ABC):
@@ -24,8 +30,8 @@ class ExportableEnvironment(abc.ABC):
         return self._context_manager
 
     @abc.abstractmethod
-    def compute_observations(self) -> torch.Tensor:
-        """The observations, (envs, width), from the present state."""
+    def compute_observations(self) -> Observations:
+        """The observations, (envs, width), from the present state; or a dict of such, by group."""
 
     @abc.abstractmethod
     def process_actions(self, actions: torch.Tensor) -> None:
@@ -36,7 +42,7 @@ class ExportableEnvironment(abc.ABC):
         """Turn processed actions into commands, at the simulation's rate."""
 
     @abc.abstractmethod
-    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    def step(self, actions: torch.Tensor) -> tuple[Observations, bool]:
         """Advance by one policy step: the next observations, and whether a reset happened."""
 
     @abc.abstractmethod
@@ -51,9 +57,14 @@ class ExportableEnvironment(abc.ABC):
     def prepare_export(self) -> None:  # noqa: B027  # most environments have nothing to prepare
         """Called before each capture, and before each run that a file is compared with."""
 
-    def empty_actor_observations(self) -> torch.Tensor:
+    def empty_actor_observations(self) -> Observations:
         """Zeros of the shape and dtype of the observations."""
-        return torch.zeros_like(self.compute_observations())
+        # Observing may push a history, and nobody asked for that.
+        with preserved(self), torch.no_grad():
+            seen = self.compute_observations()
+            if isinstance(seen, torch.Tensor):
+                return torch.zeros_like(seen)
+            return {name: torch.zeros_like(each) for name, each in seen.items()}
 
     def metadata(self) -> dict[str, str]:
         """Key-value pairs for the file."""
@@ -75,16 +86,20 @@ class ExportableEnvironment(abc.ABC):
     def register_evaluation_hooks(  # noqa: B027  # kept for adapters that were written for it
         self,
         update: Callable[[], None],
-        reset: Callable[[], None],
         evaluate_substep: Callable[[int], None],
     ) -> None:
-        """Not needed: evaluation drives the inputs itself."""
+        """Not needed: evaluation drives the inputs itself.
+
+        Adapters whose step() calls the hooks are given some that do nothing, before any step.
+        """
 
     def get_observation_names(self) -> list[str]:
         """A name for each element of the observations, for reports."""
-        return [f"obs_{index}" for index in range(self.empty_actor_observations().shape[-1])]
+        empty = self.empty_actor_observations()
+        parts = {"obs": empty} if isinstance(empty, torch.Tensor) else empty
+        return [f"{n}_{index}" for n, each in parts.items() for index in range(each.shape[-1])]
 
-    def observations_reset(self) -> torch.Tensor:
+    def observations_reset(self) -> Observations:
         """The observations after a reset; environments that can reset do so here."""
         return self.compute_observations()
 
@@ -95,3 +110,19 @@ class ExportableEnvironment(abc.ABC):
     @property
     def command_updates(self) -> list[Callable[[], None]]:
         return self._command_updates
+
+
+def register_idle_hooks(env: ExportableEnvironment) -> None:
+    """Changes the environment: its evaluation hooks do nothing, by whatever names it takes them.
+
+    Older adapters take a third one, `reset`.
+    """
+    register: Callable[..., None] = env.register_evaluation_hooks
+    wanted = inspect.signature(register).parameters
+    anything = any(each.kind is each.VAR_KEYWORD for each in wanted.values())
+    names = ("update", "evaluate_substep") if anything else tuple(wanted)
+    register(**dict.fromkeys(names, _idle))
+
+
+def _idle(*_: Any) -> None:
+    """Does nothing, in the place of a hook."""

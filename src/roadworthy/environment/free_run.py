@@ -10,7 +10,7 @@ from typing import Any
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
-from roadworthy.environment.source import ACTIONS, OBSERVATIONS, EnvironmentSource, Tensors
+from roadworthy.environment.source import ACTIONS, EnvironmentSource, Tensors, observed_ports
 from roadworthy.environment.stepping import set_evaluation_mode
 from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
 from roadworthy.runtime.policy import Policy
@@ -72,7 +72,7 @@ def _blame_start(comparison: Comparison, starts: Comparison) -> None:
 
 def _step(step: int, policy: Policy, living: LiveRun, comparison: Comparison) -> bool:
     decision, actions = living.decide()
-    decided = {ACTIONS: actions.clone(), OBSERVATIONS: decision.observations}
+    decided = {ACTIONS: actions.clone()} | observed_ports(decision.observations)
     ticks, _, was_reset = living.step(actions)
     for tick, seen in enumerate(ticks):
         got = policy.step(_arrays(seen.inputs if tick else decision.inputs))

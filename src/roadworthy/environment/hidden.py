@@ -2,7 +2,8 @@
 
 Each tensor that was read and is no port would become a constant. Living with the environment for
 a while tells whether it is one: what the captured step itself changes is memory, what changes
-otherwise is an input, what never changes, or changes nothing, is a constant indeed.
+otherwise is an input, what never changes is a constant indeed. What moves and reaches an output in
+the graph is hidden until trials with other values, in other circumstances too, have acquitted it.
 """
 
 from __future__ import annotations
@@ -23,22 +24,18 @@ from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.assigned import is_held_by_port
-from roadworthy.environment.components import GetTensor, Input, Memory, Output
+from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.movement import Movement, advanced
+from roadworthy.environment.nudging import Suspect, Trials, tensor_matters
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
+from roadworthy.environment.reaching import Reach
 from roadworthy.environment.running import halves
-from roadworthy.environment.source import EnvironmentSource, results
+from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding
-from roadworthy.spec.port import Array
-from roadworthy.spec.tolerance import INFLUENCE
 
 # What matters at one moment may be multiplied by zero at another: after so many live steps.
 MOMENTS = (0, 5, 17)
-# No fraction of a period: a sine of the nudged value must not come out the same.
-NUDGE = 0.6180339887
-# Beyond the limits that code compares with, in both directions.
-FAR = 1e6
 
 Kind = Literal["Input", "Memory", "Output"]
 
@@ -127,20 +124,27 @@ def hidden(
     moved: Movement,
     constants: Sequence[float] = (),
     codes_of_step: Collection[CodeType] = (),
+    reached: Mapping[str, Reach] | None = None,
 ) -> tuple[list[Hidden], list[Place]]:
     """Every hidden input, and the places that process_actions hands over to apply_actions.
 
     `reads` are those of the two halves of a policy step, by name. What the first half writes and
     only the second reads needs no registration: it can be nothing but memory. `constants` are the
-    numbers in the graphs: other values that are worth trying.
+    numbers in the graphs: other values that are worth trying. `reached` says what of each half's
+    graph reaches its outputs.
     """
+    reads = {
+        half: [each for each in seen if reached is None or reached[half].of(each.tensor)]
+        for half, seen in reads.items()
+    }
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     for steps in MOMENTS:
         with advanced(source, steps):
             done = {*found, *handed_over}
+            trials = Trials(source, constants, [r.tensor for seen in reads.values() for r in seen])
             for each in (
-                *_tensors(source, reads, moved, done, constants),
+                *_tensors(source, reads, moved, done, trials),
                 *_numbers(source, moved, done),
             ):
                 if each.handed_over and each.place is not None:
@@ -158,34 +162,37 @@ def _tensors(
     reads: Mapping[str, list[Read]],
     moved: Movement,
     done: set[str],
-    constants: Sequence[float],
+    trials: Trials,
 ) -> Iterator[Hidden]:
-    _, known = moved.places
-    ports = {id(read()) for read in source.ports.values()}
     for half, seen in reads.items():
-        for read in seen:
-            place = known.get(id(read.tensor))
+        suspects = [each for read in seen if (each := _suspect(source, read, moved, done))]
+        for guilty in trials.culprits(half, [each for each, _ in suspects]):
+            place = next(place for each, place in suspects if each is guilty)
             if place is None:
-                if (
-                    read.where not in done
-                    and id(read.tensor) in moved.loose
-                    and tensor_matters(source, half, read.tensor, read.rest)
-                ):
-                    yield Hidden(None, "Input", read.where)
-                continue
-            if place.path in done or not moved.moves(place.path, read.rest):
-                continue
-            if is_held_by_port(place, source.roots, source.ports):
-                continue
-            tensor = place.get(source.roots)
-            if id(tensor) in ports:
-                continue
-            shown = _shown_by(source, tensor)
-            if not tensor_matters(source, half, tensor, read.rest, constants, but=shown):
+                yield Hidden(None, "Input", guilty.where)
                 continue
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
-            yield Hidden(place, kind, read.where, handed_over=passed_on)
+            yield Hidden(place, kind, guilty.where, handed_over=passed_on)
+
+
+def _suspect(
+    source: EnvironmentSource, read: Read, moved: Movement, done: set[str]
+) -> tuple[Suspect, Place | None] | None:
+    """What was read, if it moved and is no port; its place, where an attribute leads to it."""
+    place = moved.places[1].get(id(read.tensor))
+    if place is None:
+        if read.where in done or id(read.tensor) not in moved.loose:
+            return None
+        return Suspect(read.tensor, read.where, read.rest), None
+    if place.path in done or not moved.moves(place.path, read.rest):
+        return None
+    tensor = place.get(source.roots)
+    if any(tensor is port() for port in source.ports.values()):
+        return None
+    if is_held_by_port(place, source.roots, source.ports):
+        return None
+    return Suspect(tensor, read.where, read.rest, tuple(_shown_by(source, tensor))), place
 
 
 def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iterator[Hidden]:
@@ -246,48 +253,6 @@ def _unreached(
                             yield Hidden(place, kind, read.where, unreached=line.line)
 
 
-def tensor_matters(
-    source: EnvironmentSource,
-    half: str,
-    tensor: torch.Tensor,
-    rest: Array | None,
-    constants: Sequence[float] = (),
-    also: Sequence[GetTensor] = (),
-    but: Collection[str] = (),
-) -> bool:
-    """Whether the results depend on the tensor, or on those of its elements that `rest` marks.
-
-    `also` are further tensors that count as results, `but` the outputs that do not.
-    """
-    plain = outcome(source, half, also, but)
-    for other in _others(tensor, constants):
-        with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-            if rest is not None and rest.shape == tuple(tensor.shape):
-                other = torch.where(torch.from_numpy(rest), other, tensor)
-            # In place, so that every view of it sees the other values too.
-            tensor.copy_(other)
-            try:
-                if not same(plain, outcome(source, half, also, but)):
-                    return True
-            except Exception:  # another value breaks the environment: it certainly matters
-                return True
-    return False
-
-
-def outcome(
-    source: EnvironmentSource,
-    half: str,
-    also: Sequence[GetTensor] = (),
-    but: Collection[str] = (),
-) -> list[torch.Tensor]:
-    """The results of one half of the step from the present state, which is put back."""
-    with preserved(*source.roots.values()), torch.inference_mode():
-        torch.manual_seed(0)
-        outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
-        counted = [value for name, value in outputs.items() if name not in but]
-        return [*counted, *memory.values(), *(read().clone() for read in also)]
-
-
 def _shown_by(source: EnvironmentSource, tensor: torch.Tensor) -> list[str]:
     """The outputs that are this very memory: the part that no step writes is shown as it lies.
 
@@ -295,25 +260,3 @@ def _shown_by(source: EnvironmentSource, tensor: torch.Tensor) -> list[str]:
     """
     first, last = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
     return [name for name, read in source.outputs.items() if first <= read().data_ptr() < last]
-
-
-def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _others(tensor: torch.Tensor, constants: Sequence[float]) -> Iterator[torch.Tensor]:
-    """Other values: a little further, very far, and on both sides of the graph's constants."""
-    if tensor.dtype == torch.bool:
-        yield ~tensor
-        yield torch.zeros_like(tensor)
-        yield torch.ones_like(tensor)
-        return
-    if not tensor.is_floating_point():
-        yield torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
-    else:
-        yield tensor + NUDGE
-    wild = [FAR, -FAR, *(each + shift for each in constants for shift in (0.0, 1.0, -1.0))]
-    limit = 2.0**62 if tensor.is_floating_point() else float(torch.iinfo(tensor.dtype).max)
-    for each in wild:
-        if abs(each) <= limit and (each >= 0 or tensor.dtype != torch.uint8):
-            yield torch.full_like(tensor, each)

@@ -16,7 +16,7 @@ from roadworthy.capture.substitution import Read
 from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource, Tensors
-from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
 from roadworthy.environment.unreached import Lines, Unreached, lines_noted, unreached
 from roadworthy.spec.port import Array
 
@@ -33,7 +33,9 @@ class Movement:
     differing     which elements of a tensor had another value at any moment; None for all
     inputs_written  Inputs that the captured step changes, and which of their elements, where
                   nothing but a reset writes them otherwise
+    outputs_written  Outputs that a half wrote at any moment, with another value or the same
     resets        whether a reset was seen that changed something registered
+    untold_reset  the step that put memory back to its beginning and said that it did not
     loose         ids of tensors that moved and that no attribute leads to
     unreached     lines that never ran and would write an attribute
     """
@@ -48,7 +50,9 @@ class Movement:
     horizon: Horizon
     inputs_moved: frozenset[str]
     inputs_written: dict[str, torch.Tensor]
+    outputs_written: frozenset[str]
     resets: bool
+    untold_reset: int | None
     loose: frozenset[int]
     unreached: tuple[Unreached, ...]
 
@@ -104,7 +108,9 @@ class _Search:
         self.inputs_moved: set[str] = set()
         self.inputs_written: dict[str, torch.Tensor] = {}
         self.written_by_world: set[str] = set()
+        self.outputs_written: set[str] = set()
         self.resets = False
+        self.untold_reset: int | None = None
         self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
 
@@ -115,6 +121,7 @@ class _Search:
         roots = (*source.roots.values(), self.loose)
         with preserved(*roots), eager(source), watch_ticks(source) as live:
             self._halves()
+            fresh = self._fresh(live)
             brackets = live.between_calls()
             began = {name: read().clone() for name, read in source.inputs.items()}
             for step in range(1, self.horizon.steps + 1):
@@ -122,7 +129,10 @@ class _Search:
                 brackets.clear()
                 with lines_noted(self.lines):
                     _, actions = live.decide()
-                    _, _, was_reset = live.step(actions)
+                    ticks, _, was_reset = live.step(actions)
+                watched = live.followed and not was_reset and self.untold_reset is None
+                if watched and _begins_anew(source.rows, ticks[-1].memory, live.memory(), fresh):
+                    self.untold_reset = step
                 self.written_by_world |= set() if was_reset else brackets
                 self._note_inputs(began)
                 if always or step in moments:
@@ -148,7 +158,9 @@ class _Search:
                 for name, mask in self.inputs_written.items()
                 if name not in self.written_by_world
             },
+            outputs_written=frozenset(self.outputs_written),
             resets=self.resets,
+            untold_reset=self.untold_reset,
             loose=frozenset(self.loose_moved),
             unreached=tuple(unreached(source.env, self.lines)),
         )
@@ -163,9 +175,12 @@ class _Search:
         with preserved(*source.roots.values(), self.loose):
             stamps = _stamps(source.roots)
             given = {name: read().clone() for name, read in source.inputs.items()}
+            outputs = {name: read() for name, read in source.outputs.items()}
+            kept = {name: (_version(each), each.clone()) for name, each in outputs.items()}
             source.step()
             source.substep()
             self._note_written(given)
+            self._note_outputs(outputs, kept)
             for path, value in _held(source.roots):
                 was, version = stamps.get(path, (None, None))
                 if isinstance(value, torch.Tensor):
@@ -213,6 +228,22 @@ class _Search:
                 known = self.inputs_written.get(name, mask)
                 self.inputs_written[name] = mask | known
 
+    def _note_outputs(
+        self, before: Tensors, kept: Mapping[str, tuple[int | None, torch.Tensor]]
+    ) -> None:
+        """A target of zero for a robot at rest is written, though it stays what it was."""
+        for name, read in self.source.outputs.items():
+            version, value = kept[name]
+            now = read()
+            if now is not before[name] or version != _version(now) or not same(now, value):
+                self.outputs_written.add(name)
+
+    def _fresh(self, live: LiveRun) -> Tensors:
+        """Memory as it is when an episode begins."""
+        with preserved(*self.source.roots.values(), self.loose):
+            live.restart()
+            return live.memory()
+
     def _note_inputs(self, began: Tensors) -> None:
         for name, read in self.source.inputs.items():
             if name not in self.inputs_moved and not torch.equal(read(), began[name]):
@@ -228,6 +259,17 @@ class _Search:
                 left = {name: read().clone() for name, read in ports.items()}
             source.restart()
             return any(not same(read(), left[name]) for name, read in ports.items())
+
+
+def _begins_anew(rows: int, left: Tensors, now: Tensors, fresh: Tensors) -> bool:
+    """Whether something put memory back to its beginning after the last tick, in any row."""
+    split = all(each.shape[:1] == (rows,) for each in now.values())
+    for row in range(rows if split else 1):
+        at: Any = row if split else ...
+        moved = [name for name in now if not torch.equal(now[name][at], left[name][at])]
+        if moved and all(torch.equal(now[name][at], fresh[name][at]) for name in moved):
+            return True
+    return False
 
 
 def _held(roots: object) -> Iterator[tuple[str, Any]]:

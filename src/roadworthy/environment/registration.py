@@ -9,17 +9,8 @@ from typing import Any
 import torch
 
 from roadworthy.capture.snapshot import preserved
-from roadworthy.environment.hidden import MOMENTS, same
-from roadworthy.environment.movement import advanced
 from roadworthy.environment.numbers import WRITTEN, Number, write
-from roadworthy.environment.source import (
-    ACTIONS,
-    CLOCK,
-    OBSERVATIONS,
-    EnvironmentSource,
-    results,
-)
-from roadworthy.environment.ticks import eager, version
+from roadworthy.environment.source import ACTIONS, CLOCK, OBSERVATIONS, EnvironmentSource
 from roadworthy.errors import Finding, UsageError
 
 CONTRACT_DTYPES = (torch.float32, torch.int32, torch.bool)
@@ -30,8 +21,7 @@ def problems(source: EnvironmentSource, *, contract: bool) -> list[Finding]:
     found = [*_names(source), *_metadata(source), *_tensors(source, contract=contract)]
     if found:
         return found
-    found = [*_shapes(source), *_shared(source), *_copied(source)]
-    return found or [*_unwritten(source)]
+    return [*_shapes(source), *_shared(source), *_copied(source)]
 
 
 def _finding(where: str, what: str, hint: str = "") -> Finding:
@@ -116,82 +106,16 @@ def _copied(source: EnvironmentSource) -> Iterator[Finding]:
     for name, read in (source.inputs | source.memory).items():
         with preserved(*source.roots.values()), torch.inference_mode():
             try:
-                write(name, read, _moved(read(), 1.0))
+                write(name, read, _moved(read()))
             except UsageError as error:
                 yield error.findings[0]
 
 
-def useless_inputs(source: EnvironmentSource) -> Iterator[Finding]:
-    """Inputs that change nothing when they change, now or later in the life of the environment.
-
-    Asked last: an input may influence nothing but a memory that is not registered yet.
-    """
-    idle = list(source.inputs)
-    for steps in MOMENTS:
-        with advanced(source, steps):
-            plain = _both_halves(source)
-            idle = [name for name in idle if not _influences(source, name, plain)]
-    for name in idle:
-        yield _finding(
-            name,
-            "other values of it change no output and no memory",
-            "remove it, or return the tensor that the environment really reads",
-        )
-
-
-def _influences(source: EnvironmentSource, name: str, plain: list[torch.Tensor]) -> bool:
-    read = source.inputs[name]
-    for scale in (1.0, 30.0):
-        with preserved(*source.roots.values()), torch.inference_mode():
-            write(name, read, _moved(read(), scale))
-            if not same(plain, _both_halves(source)):
-                return True
-    return False
-
-
-def _unwritten(source: EnvironmentSource) -> Iterator[Finding]:
-    """Outputs that stay the same whatever the actor says."""
-    outcomes = []
-    for shift in (0.0, 1.0, -0.7):
-        with preserved(*source.roots.values()), torch.inference_mode():
-            actions = source.actor(source.env.compute_observations())
-            source.env.process_actions((actions + shift).to(actions.dtype))
-            source.env.apply_actions()
-            outcomes.append({name: read().clone() for name, read in source.outputs.items()})
-    with preserved(*source.roots.values()), eager(source):
-        before = {name: read() for name, read in source.outputs.items()}
-        kept = {name: (version(value), value.clone()) for name, value in before.items()}
-        source.step()
-        # What is written with the value that it had is written: a long delay begins with zeros.
-        touched = {
-            name: read() is not before[name]
-            or version(read()) != kept[name][0]
-            or not torch.equal(read(), kept[name][1])
-            for name, read in source.outputs.items()
-        }
-    for name in source.outputs:
-        values = [outcome[name] for outcome in outcomes]
-        if not touched[name] and all(torch.equal(value, values[0]) for value in values):
-            yield _finding(
-                name, "no step writes this output", "return the tensor that apply_actions writes"
-            )
-
-
-def _both_halves(source: EnvironmentSource) -> list[torch.Tensor]:
-    with preserved(*source.roots.values()), torch.inference_mode():
-        torch.manual_seed(0)
-        found: list[torch.Tensor] = []
-        for half in (source.step, source.substep):
-            outputs, memory = results(source, half, torch.Tensor.clone)
-            found += [*outputs.values(), *memory.values()]
-        return found
-
-
-def _moved(tensor: torch.Tensor, scale: float) -> torch.Tensor:
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
     """Other values: integers by integers, so that an index stays an index."""
     if tensor.dtype == torch.bool:
         return ~tensor
     if not tensor.is_floating_point():
         return torch.where(tensor > 0, tensor - 1, tensor + 1)
-    steps = scale * torch.linspace(0.1, 0.4, tensor.numel()).reshape(tensor.shape)
+    steps = torch.linspace(0.1, 0.4, tensor.numel()).reshape(tensor.shape)
     return tensor + steps.to(tensor.dtype)

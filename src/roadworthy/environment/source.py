@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
+from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.actor import ExportableActor
 from roadworthy.environment.components import GetTensor, Input, Memory, Output, is_number
-from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.exportable import ExportableEnvironment, Observations
 from roadworthy.environment.numbers import Number, located
 from roadworthy.errors import UsageError
 from roadworthy.spec.port import BATCH
@@ -21,18 +22,30 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnvironmentSource:
-    """The parts of an export: `handed_over` is memory that process_actions leaves for
-    apply_actions without having been registered, by attribute path."""
+    """The parts of an export.
+
+    handed_over  memory that process_actions leaves for apply_actions without having been
+                 registered, by attribute path
+    unused       the names of Inputs that no output depends on: they are left out
+    ignore       attributes that move and do not matter, by name, as the user says
+    """
 
     env: ExportableEnvironment
     actor: torch.nn.Module
     handed_over: Mapping[str, GetTensor] = field(default_factory=dict)
+    unused: frozenset[str] = frozenset()
+    ignore: tuple[str, ...] = ()
     _numbers: dict[str, Number] = field(default_factory=dict)
+    _empty: Tensors = field(default_factory=dict)
 
     @property
     def inputs(self) -> dict[str, GetTensor]:
         found = self.env.context_manager().get_input_components()
-        return {c.input_name: self._read(c) for c in found if not isinstance(c, Memory)}
+        return {
+            c.input_name: self._read(c)
+            for c in found
+            if not isinstance(c, Memory) and c.input_name not in self.unused
+        }
 
     @property
     def outputs(self) -> dict[str, GetTensor]:
@@ -78,7 +91,7 @@ class EnvironmentSource:
         """Where attribute paths begin."""
         return {"env": self.env, "actor": self.actor}
 
-    def step(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self) -> tuple[torch.Tensor, Tensors]:
         """Observe, act, process, apply on the live objects: actions and observations."""
         self.env.context_manager().write_connections()
         for update in self.env.command_updates:
@@ -87,13 +100,26 @@ class EnvironmentSource:
         actions: torch.Tensor = self.actor(observations)
         self.env.process_actions(actions)
         self.env.apply_actions()
-        return actions, observations
+        return actions, observed_ports(observations)
 
-    def substep(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def substep(self) -> tuple[torch.Tensor, Tensors]:
         """Apply alone; there are no new actions and observations, and zeros stand for them."""
         self.env.context_manager().write_connections()
         self.env.apply_actions()
-        return self.env.empty_actions(), self.env.empty_actor_observations()
+        empty = self.empty_observations()
+        return self.env.empty_actions(), {n: torch.zeros_like(e) for n, e in empty.items()}
+
+    def empty_observations(self) -> Tensors:
+        """Zeros of the observations' shapes, by port.
+
+        Observed once, on the side: observing may push a history, and that is not for the ticks
+        between two decisions. `empty_actor_observations` observes too, in most adapters.
+        """
+        if not self._empty:
+            with preserved(*self.roots.values()), torch.no_grad():
+                seen = observed_ports(self.env.compute_observations())
+            self._empty.update({name: torch.zeros_like(each) for name, each in seen.items()})
+        return self._empty
 
     def restart(self) -> None:
         """The state in which an episode begins."""
@@ -102,7 +128,21 @@ class EnvironmentSource:
             self.actor.reset(torch.ones(self.rows, dtype=torch.bool))
 
 
-Half = Callable[[], tuple[torch.Tensor, torch.Tensor]]
+Half = Callable[[], tuple[torch.Tensor, Tensors]]
+
+
+def observed_ports(observations: Observations) -> Tensors:
+    """Observations by the output that shows them: `obs`, or `obs.<group>` for each group."""
+    if isinstance(observations, torch.Tensor):
+        return {OBSERVATIONS: observations}
+    return {f"{OBSERVATIONS}.{name}": each for name, each in observations.items()}
+
+
+def copied(observations: Observations) -> Observations:
+    """The observations as they are now, whatever is written into them later."""
+    if isinstance(observations, torch.Tensor):
+        return observations.clone()
+    return {name: each.clone() for name, each in observations.items()}
 
 
 def results(
@@ -110,7 +150,8 @@ def results(
 ) -> tuple[Tensors, Tensors]:
     """What one half of a policy step gives: outputs and memory, each looked at through `seen`."""
     actions, observations = half()
-    outputs = {ACTIONS: seen(actions), OBSERVATIONS: seen(observations)}
+    outputs = {ACTIONS: seen(actions)}
+    outputs |= {name: seen(value) for name, value in observations.items()}
     outputs |= {name: seen(read()) for name, read in source.outputs.items()}
     return outputs, {name: seen(read()) for name, read in source.memory.items()}
 
@@ -127,9 +168,16 @@ def refuse_other_types(env: object) -> None:
 
 
 def describe(
-    env: ExportableEnvironment, *, actor: torch.nn.Module | None = None, auto: bool = False
+    env: ExportableEnvironment,
+    *,
+    actor: torch.nn.Module | None = None,
+    auto: bool = False,
+    ignore: Sequence[str] = (),
 ) -> EnvironmentSource:
-    """The source of a whole environment; `auto` registers what was forgotten."""
+    """The source of a whole environment; `auto` registers what was forgotten.
+
+    `ignore` names attributes that move and do not matter: the file holds them as they are now.
+    """
     if actor is None:
         raise UsageError(
             "the actor is missing: an environment is exported together with it",
@@ -140,4 +188,5 @@ def describe(
         from roadworthy.environment.discovery import discover  # which looks at a source itself
 
         discover(env, actor).register()
-    return EnvironmentSource(env, actor)
+    names = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    return EnvironmentSource(env, actor, ignore=names)

@@ -11,11 +11,10 @@ from roadworthy.capture.failures import capture_failure
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
-from roadworthy.environment.exportable import ExportableEnvironment
+from roadworthy.environment.exportable import ExportableEnvironment, register_idle_hooks
 from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import (
     ACTIONS,
-    OBSERVATIONS,
     EnvironmentSource,
     Half,
     results,
@@ -49,6 +48,7 @@ class EnvironmentStep(torch.nn.Module):
         self._regions = regions(registered, tensors)
         self._names = tuple(source.ports)
         self._rows_at = _rows_at(source)
+        source.empty_observations()  # now: what is observed inside of a capture is no value
         self._alike = frozenset(id(t) for t in tensors if symbolic and _alike(t, source.rows))
         self.log = Log()
 
@@ -81,7 +81,8 @@ class EnvironmentStep(torch.nn.Module):
         rows = self._rows(values)
         if rows is None:
             return {}
-        empty = {name: outputs[name] for name in (ACTIONS, OBSERVATIONS)}
+        names = (ACTIONS, *self._source[0].empty_observations())
+        empty = {name: outputs[name] for name in names}
         return {name: each.new_zeros((rows, *each.shape[1:])) for name, each in empty.items()}
 
 
@@ -147,7 +148,11 @@ def _captured(source: EnvironmentSource, half: Half, symbolic: bool) -> Captured
 
 
 def set_evaluation_mode(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
-    """Changes every module that takes part, registered or not, to evaluation mode."""
+    """Changes every module that takes part, registered or not, to evaluation mode.
+
+    And the environment's hooks, to some that do nothing: the step of many adapters needs them.
+    """
+    register_idle_hooks(env)
     for root in (actor, env, *env.context_manager().modules):
         for _, value in walk(root):
             if isinstance(value, torch.nn.Module):

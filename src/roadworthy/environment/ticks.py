@@ -13,8 +13,9 @@ import torch
 
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.environment.components import GetTensor
+from roadworthy.environment.exportable import Observations
 from roadworthy.environment.numbers import WRITTEN
-from roadworthy.environment.source import EnvironmentSource, Tensors
+from roadworthy.environment.source import EnvironmentSource, Tensors, copied
 from roadworthy.errors import ExportError, Finding
 
 
@@ -33,7 +34,7 @@ class Decision:
 
     inputs: Tensors
     memory: Tensors
-    observations: torch.Tensor
+    observations: Observations
 
 
 @dataclass(slots=True, eq=False)
@@ -108,13 +109,13 @@ class LiveRun:
         with self._noting():
             for update in source.env.command_updates:
                 update()
-            return Decision(inputs, memory, source.env.compute_observations().clone())
+            return Decision(inputs, memory, copied(source.env.compute_observations()))
 
     def _observed(self) -> Decision | None:
         """What the environment itself observed last, where observing once more would change it."""
         return self.decisions[-1] if self.remembers and self.decisions else None
 
-    def step(self, actions: torch.Tensor) -> tuple[list[Tick], torch.Tensor, bool]:
+    def step(self, actions: torch.Tensor) -> tuple[list[Tick], Observations, bool]:
         """The ticks of one policy step, the observations after it, and whether it was reset."""
         ticks = [] if self.followed else self._standing_ticks(actions)
         self.seen.clear()
@@ -202,7 +203,7 @@ def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
             inputs, memory = current_values(source.inputs), current_values(source.memory)
             result = plain(*args, **kwargs)
             if run._living:
-                run.decisions.append(Decision(inputs, memory, result.clone()))
+                run.decisions.append(Decision(inputs, memory, copied(result)))
             return result
 
         return call

@@ -1,4 +1,5 @@
-"""What makes a search worthless: nothing moved, nothing was reset, an Input that is memory."""
+"""What a search shows to be wrong: nothing moved or was reset, an Input that is memory, an Output
+that nothing writes, a reset that nobody was told of."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from torch.fx import Node
 
-from roadworthy.environment.hidden import tensor_matters
 from roadworthy.environment.movement import Movement
+from roadworthy.environment.nudging import tensor_matters
 from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import CapturedHalf
@@ -18,8 +19,36 @@ MOST_CONSTANTS = 8
 
 
 def unseen(source: EnvironmentSource, moved: Movement) -> list[Finding]:
-    """Findings for a search that has seen nothing, and for inputs that the step itself writes."""
-    return [*_still(source, moved), *_never_reset(source, moved), *_written(source, moved)]
+    """Findings for a search that has seen nothing, and for what it has seen and must not be."""
+    return [
+        *_unwritten(source, moved),
+        *_untold(source, moved),
+        *_still(source, moved),
+        *_never_reset(source, moved),
+        *_written(source, moved),
+    ]
+
+
+def _unwritten(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
+    for name in source.outputs:
+        if name not in moved.outputs_written:
+            yield Finding(
+                code="RW122",
+                where=name,
+                what="no step writes this output",
+                hint="return the tensor that apply_actions writes",
+            )
+
+
+def _untold(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
+    if moved.untold_reset is not None:
+        yield Finding(
+            code="RW133",
+            where=f"{type(source.env).__name__}.step",
+            what=f"step {moved.untold_reset} put memory back to where an episode begins, and "
+            "step() returned False: expected True, for the file is reset where the environment is",
+            hint="return whether a reset happened: return observations, bool(done.any())",
+        )
 
 
 def _still(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from roadworthy.errors import Finding
 from roadworthy.spec.port import About
 
 Tensors = dict[str, torch.Tensor]
+NOTHING_SAID = About()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Candidate:
 
     name: str
     read: Callable[[], torch.Tensor]
-    about: About = About()
+    about: About = NOTHING_SAID
 
 
 class Ring(Protocol):

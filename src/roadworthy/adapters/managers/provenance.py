@@ -1,8 +1,8 @@
 """Which elements of an environment's memory a computation really uses, not merely touches.
 
-Code takes the poses of all bodies and keeps one of them. So values are followed: where they are only
-moved about (indexed, joined, reshaped), so are their addresses; whatever else is done with them uses
-them. Comparing counts as well, which no gradient would show.
+Code takes the poses of all bodies and keeps one of them. So values are followed: where they are
+only moved about (indexed, joined, reshaped), so are their addresses; whatever else is done with
+them uses them. Comparing counts as well, which no gradient would show.
 """
 
 from __future__ import annotations

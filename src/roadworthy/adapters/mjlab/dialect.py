@@ -66,12 +66,9 @@ class MjlabDialect:
     def routed(
         self, observe: Callable[[Callable[[], object]], object], apply: Callable[[], None]
     ) -> Iterator[None]:
-        manager, actions, scene = (
-            self.env.observation_manager,
-            self.env.action_manager,
-            self.env.scene,
-        )
-        compute, applied, written = manager.compute, actions.apply_action, scene.write_data_to_sim
+        manager, actions = self.env.observation_manager, self.env.action_manager
+        scene = self.env.scene
+        compute, written = manager.compute, scene.write_data_to_sim
         waiting = False
 
         def observing(*args: Any, **kwargs: Any) -> object:

@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from roadworthy.capture.substitution.indexing import INDEXING, has_traced_places, widened
+from roadworthy.capture.substitution.indexing import replaced
 from roadworthy.capture.substitution.views import Window, look, readable
 from roadworthy.errors import ExportError
 from roadworthy.lines import current_line
@@ -153,11 +153,8 @@ class Substitution(TorchFunctionMode):
             self.draws.append(current_line())
         args = tree_map_only(torch.Tensor, self.stand_in, args)
         kwargs = tree_map_only(torch.Tensor, self.stand_in, kwargs)
-        if func in INDEXING:
-            if has_traced_places(args[1]):
-                return INDEXING[func](*args)
-            args = (args[0], widened(args[1]), *args[2:])
-        return func(*args, **kwargs)
+        call = replaced(func, args, kwargs)
+        return func(*args, **kwargs) if call is None else call()
 
     def stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
         """The traced tensor for a registered one or a view of it; any other as it is."""

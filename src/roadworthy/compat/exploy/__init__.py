@@ -1,6 +1,6 @@
 """Exploy's names: everything that its users import, meaning what it means there."""
 
-from roadworthy.compat.exploy.evaluation import evaluate
+from roadworthy.compat.exploy.evaluation import evaluate, evaluate_episode
 from roadworthy.compat.exploy.exporter import export_environment_as_onnx
 from roadworthy.compat.exploy.session import SessionWrapper
 from roadworthy.environment import (
@@ -28,6 +28,7 @@ __all__ = [
     "SessionWrapper",
     "add_actor_memory",
     "evaluate",
+    "evaluate_episode",
     "export_environment_as_onnx",
     "make_exportable_actor",
 ]

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import torch
 
 from roadworthy.backends import Settings
 from roadworthy.backends.onnx import OnnxBackend
+from roadworthy.compat.exploy.contract import unmet
+from roadworthy.compat.exploy.first_decision import counted_from
 from roadworthy.environment.capture import EnvironmentOriginal, capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
+from roadworthy.errors import RoadworthyWarning
 from roadworthy.exporting import ExportOptions, ExportPlan, write_bundle
 from roadworthy.program import Program
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
@@ -35,14 +39,22 @@ def export_environment_as_onnx(
     verbose: bool = False,
     opset_version: int = 20,
     ir_version: int = 10,
+    *,
+    first_step_count: int = 0,
 ) -> Path:
-    """The certified `.onnx` file in `path` that meets Exploy's contract; debug graphs beside it."""
+    """The certified `.onnx` file in `path` that meets Exploy's contract; debug graphs beside it.
+
+    Memory that does not begin with zeros has its beginning in the file. `first_step_count` is the
+    step count of the first tick after a reset: 1 gives a file that decides at once on Exploy's
+    controller, which counts before it asks.
+    """
     folder = Path(path)
     captured = capture_environment(EnvironmentSource(env, actor), contract=True)
     plan = ExportPlan(
         options=ExportOptions(
             opset=opset_version, ir_version=ir_version, progress=_say if verbose else None
-        )
+        ),
+        memory_defaults=True,
     )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
@@ -52,7 +64,11 @@ def export_environment_as_onnx(
         (folder / "debug").mkdir(exist_ok=True)
         for debug in Path(scratch).glob("*.onnx"):
             debug.replace(folder / "debug" / debug.name)
+        if first_step_count:
+            counted_from(first_step_count, bundle.folder / POLICY, program.signature)
         (bundle.folder / POLICY).replace(folder / filename)
+    for finding in unmet(program):
+        warnings.warn(str(finding), RoadworthyWarning, stacklevel=2)
     if verbose:
         _say(str(bundle.signature))
         _say(str(Certificate.from_bytes(bundle.files[CERTIFICATE])))

@@ -42,7 +42,9 @@ class SessionWrapper:
         self.session: Any = onnxruntime.InferenceSession(
             str(self.onnx_file_path), options, providers=["CPUExecutionProvider"]
         )
-        self.input_names: list[str] = [port.name for port in self.session.get_inputs()]
+        # onnxruntime lists apart what has a default: memory that does not begin with zeros.
+        ports = (*self.session.get_inputs(), *self.session.get_overridable_initializers())
+        self.input_names: list[str] = [port.name for port in ports]
         self.output_names: list[str] = [port.name for port in self.session.get_outputs()]
         self.metadata = self.session.get_modelmeta()
         self._actor = actor

@@ -1,0 +1,66 @@
+"""What of a captured graph reaches what it gives: whatever does not, cannot matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The inputs and the constants that an output depends on, by the graph and not by trial.
+
+    inputs     whether each input does, in the order of the arguments
+    constants  address of a constant's memory → whether it does
+    """
+
+    inputs: tuple[bool, ...]
+    constants: dict[int, bool]
+
+    def of(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor that was read may matter; what the graph does not hold, may."""
+        return self.constants.get(_address(tensor), True)
+
+
+def reach(program: torch.export.ExportedProgram) -> Reach:
+    """The reach of one half of the step. Writes are made explicit first: what is overwritten before
+    it is read does not reach anything."""
+    functional = program.run_decompositions({})
+    signature = functional.graph_signature
+    (output,) = functional.graph.find_nodes(op="output")
+    given = [
+        node
+        for node, spec in zip(output.args[0], signature.output_specs, strict=True)
+        if spec.kind is OutputKind.USER_OUTPUT and isinstance(node, torch.fx.Node)
+    ]
+    needed: set[torch.fx.Node] = set()
+    while given:
+        node = given.pop()
+        if node not in needed:
+            needed.add(node)
+            given += node.all_input_nodes
+    inputs, constants = [], {_address(each): False for each in _held(program).values()}
+    held = _held(functional)
+    for node, spec in zip(
+        functional.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True
+    ):
+        if spec.kind is InputKind.USER_INPUT:
+            inputs.append(node in needed)
+        elif spec.target in held:
+            address = _address(held[spec.target])
+            constants[address] = constants.get(address, False) or node in needed
+    return Reach(tuple(inputs), constants)
+
+
+def _held(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
+    return {
+        name: value
+        for name, value in (*program.state_dict.items(), *program.constants.items())
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -1,0 +1,13 @@
+"""The small environments have neither a rate nor the names of a robot, and no robot is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(r"ignore:\[RW131\]"))
