@@ -103,6 +103,12 @@ BUILT_IN = (
         noun="an mjlab environment",
     ),
     Adapter(
+        name="isaaclab",
+        classes=("isaaclab.ManagerBasedRLEnv", "isaaclab_rl.RslRlVecEnvWrapper"),
+        describe="roadworthy.adapters.isaaclab:describe",
+        noun="an IsaacLab environment",
+    ),
+    Adapter(
         name="environment",
         classes=("roadworthy.ExportableEnvironment",),
         describe="roadworthy.environment.source:describe",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -77,19 +76,31 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
 def _named(source: EnvironmentSource, found: list[Hidden]) -> Iterator[Hidden]:
     """The proposals, each with a name of its own: as much of its path as that takes."""
     context = source.env.context_manager()
-    names = {
+    taken = {
         each.name for each in (*context.get_input_components(), *context.get_output_components())
     }
-    plain = Counter(each.name for each in found if each.place is not None)
+    alike: dict[str, list[Hidden]] = {}
     for each in found:
-        if each.place is None or (plain[each.name] == 1 and each.name not in names):
+        if each.place is None:
             yield each
+        else:
+            alike.setdefault(each.name, []).append(each)
+    for name, several in alike.items():
+        if len(several) == 1 and name not in taken:
+            yield several[0]
             continue
-        parts = [part for part in re.split(r"[^0-9A-Za-z]+", each.place.path) if part]
-        longer = ("_".join(parts[-length:]) for length in range(2, len(parts) + 1))
-        label = next((said for said in longer if said not in names), each.place.path)
-        names.add(label)
-        yield replace(each, label=label)
+        labels = _told_apart([each.place.path for each in several if each.place], taken)
+        yield from (replace(e, label=label) for e, label in zip(several, labels, strict=True))
+
+
+def _told_apart(paths: list[str], taken: set[str]) -> list[str]:
+    """The ends of the paths, of the least length at which no two of them are the same."""
+    parts = [[part for part in re.split(r"[^0-9A-Za-z]+", path) if part] for path in paths]
+    for length in range(2, max(map(len, parts)) + 1):
+        said = ["_".join(each[-length:]) for each in parts]
+        if len(set(said)) == len(said) and not taken.intersection(said):
+            return said
+    return paths
 
 
 def _outputs(source: EnvironmentSource, taken: set[str]) -> list[Hidden]:

@@ -4,8 +4,8 @@ Several simulators have environments of this form. What each calls its things is
 is made of them is here, once.
 """
 
-from roadworthy.adapters.managers.actor import GroupActor
 from roadworthy.adapters.managers.dialect import Candidate, Dialect, GroupTerms, Ring, Term
-from roadworthy.adapters.managers.environment import ManagedEnvironment
+from roadworthy.adapters.managers.named import NamedManagers
+from roadworthy.adapters.managers.source import source_of
 
-__all__ = ["Candidate", "Dialect", "GroupActor", "GroupTerms", "ManagedEnvironment", "Ring", "Term"]
+__all__ = ["Candidate", "Dialect", "GroupTerms", "NamedManagers", "Ring", "Term", "source_of"]

@@ -79,10 +79,6 @@ class Dialect(Protocol):
     """An environment of one framework: its managers, by what they do."""
 
     @property
-    def title(self) -> str:
-        """What messages call the environment."""
-
-    @property
     def rows(self) -> int: ...
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 
 # rsl_rl's older names for the parts of an actor-critic, and those of today.
@@ -81,9 +82,8 @@ def _model(env: Any, said: dict[str, Any]) -> torch.nn.Module:
     options = {key: value for key, value in said["actor"].items() if value is not None}
     if options.get("rnn_type") is None:
         options = {key: value for key, value in options.items() if not key.startswith("rnn_")}
-    if env.observation_manager._obs_buffer is None:
-        env.reset()
-    seen = env.observation_manager.compute()
+    with preserved(env):
+        seen, _ = env.reset()
     obs = tensordict.TensorDict(seen, batch_size=[env.num_envs])
     groups = {name: list(each) for name, each in said["obs_groups"].items()}
     kind = resolve(options.pop("class_name"))
