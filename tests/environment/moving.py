@@ -494,8 +494,8 @@ WRONG: dict[type[Sound], tuple[str, str]] = {
     RandomNumpy: ("RW123", "numpy.random"),
     OwnGenerator: ("RW123", "env.rng"),
     FileAsked: ("RW124", "moving.py"),
-    SilentReset: ("RW300", "free run"),
-    SilentResetSoon: ("RW300", "free run"),
+    SilentReset: ("RW133", "SilentReset.step"),
+    SilentResetSoon: ("RW133", "SilentResetSoon.step"),
     ReplacedSource: ("RW121", "data_source.bar"),
     ReplacedOnce: ("RW121", "data_source.bar"),
 }

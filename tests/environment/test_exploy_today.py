@@ -166,7 +166,10 @@ def test_the_beginning_of_memory_is_in_the_file(walking: Path) -> None:
     assert "memory.target.in" not in {each.name for each in model.graph.initializer}
     session = onnxruntime.InferenceSession(walking / "policy.onnx")
     feeds = {"q": np.float32([[0.1, 0.2]]), "v": np.float32([[0.0, 0.5]])}
-    feeds |= {"ctx.step_count": np.int32(0), "memory.target.in": np.zeros((1, 2), np.float32)}
+    feeds |= {
+        "ctx.step_count": np.asarray(0, np.int32),
+        "memory.target.in": np.zeros((1, 2), np.float32),
+    }
     (begins,) = session.run(["obs"], feeds)
     (later,) = session.run(["obs"], feeds | {"memory.last.in": np.float32([[0.7, 0.8]])})
     np.testing.assert_array_equal(begins[0, 4:], np.float32([0.3, 0.3]))
@@ -186,7 +189,7 @@ def test_a_file_that_counts_from_one_decides_at_once(walking: Path, tmp_path: Pa
         inputs["memory.last.in"] = np.float32([[0.3, 0.3]])
         decided[folder] = []
         for count in range(1, 10):  # as a controller does that counts before it asks
-            session(**inputs | {"ctx.step_count": np.int32(count)})
+            session(**inputs | {"ctx.step_count": np.asarray(count, np.int32)})
             if session.get_output_value("obs").any():
                 decided[folder].append(count)
     assert decided == {walking: [4, 8], tmp_path: [1, 5, 9]}

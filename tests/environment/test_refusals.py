@@ -180,18 +180,12 @@ def test_what_moves_and_does_not_matter_is_no_mistake(tmp_path: Path) -> None:
     export_environment(env, feedforward(env), tmp_path / "bundle")
 
 
-def test_an_input_that_influences_nothing(tmp_path: Path) -> None:
-    unused = torch.zeros(1, 3)
-    finding = only(refused(with_component(Input("unused", lambda: unused)), tmp_path))
-    assert (finding.code, finding.where) == ("RW122", "unused")
-    assert finding.what == "other values of it change no output and no memory"
-
-
 def test_an_output_that_nothing_writes(tmp_path: Path) -> None:
     still = torch.zeros(1, 3)
     finding = only(refused(with_component(Output("still", lambda: still)), tmp_path))
     assert (finding.code, finding.where) == ("RW122", "still")
     assert finding.what == "no step writes this output"
+    assert finding.hint == "return the tensor that apply_actions writes"
 
 
 def test_two_components_on_one_tensor(tmp_path: Path) -> None:

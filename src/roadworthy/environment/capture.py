@@ -311,6 +311,8 @@ def _observed(source: EnvironmentSource) -> dict[str, Array]:
 
 def _near(seen: Array, rng: np.random.Generator, steps: int) -> Array:
     picked = seen[np.arange(steps) % len(seen)]
+    if seen.dtype == np.bool_:  # a selector that no run switched on is switched on now and then
+        return picked ^ (rng.random(picked.shape) < 0.2)
     if seen.dtype.kind != "f":
         return picked
     spread = seen.std(axis=0) + 0.05

@@ -16,7 +16,7 @@ from roadworthy.capture.substitution import Read
 from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource, Tensors
-from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
+from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.environment.unreached import Lines, Unreached, lines_noted, unreached
 from roadworthy.spec.port import Array
 
@@ -35,7 +35,8 @@ class Movement:
                   nothing but a reset writes them otherwise
     outputs_written  Outputs that a half wrote at any moment, with another value or the same
     resets        whether a reset was seen that changed something registered
-    untold_reset  the step that put memory back to its beginning and said that it did not
+    untold_reset  the first step that changed memory after its last tick and told of no reset, and
+                  the names of what it changed
     loose         ids of tensors that moved and that no attribute leads to
     unreached     lines that never ran and would write an attribute
     """
@@ -52,7 +53,7 @@ class Movement:
     inputs_written: dict[str, torch.Tensor]
     outputs_written: frozenset[str]
     resets: bool
-    untold_reset: int | None
+    untold_reset: tuple[int, list[str]] | None
     loose: frozenset[int]
     unreached: tuple[Unreached, ...]
 
@@ -110,7 +111,7 @@ class _Search:
         self.written_by_world: set[str] = set()
         self.outputs_written: set[str] = set()
         self.resets = False
-        self.untold_reset: int | None = None
+        self.disturbed: dict[int, list[str]] = {}
         self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
 
@@ -121,7 +122,6 @@ class _Search:
         roots = (*source.roots.values(), self.loose)
         with preserved(*roots), eager(source), watch_ticks(source) as live:
             self._halves()
-            fresh = self._fresh(live)
             brackets = live.between_calls()
             began = {name: read().clone() for name, read in source.inputs.items()}
             for step in range(1, self.horizon.steps + 1):
@@ -130,9 +130,8 @@ class _Search:
                 with lines_noted(self.lines):
                     _, actions = live.decide()
                     ticks, _, was_reset = live.step(actions)
-                watched = live.followed and not was_reset and self.untold_reset is None
-                if watched and _begins_anew(source.rows, ticks[-1].memory, live.memory(), fresh):
-                    self.untold_reset = step
+                if live.followed and not was_reset:
+                    self._note_disturbed(step, ticks[-1].memory, live.memory())
                 self.written_by_world |= set() if was_reset else brackets
                 self._note_inputs(began)
                 if always or step in moments:
@@ -160,7 +159,7 @@ class _Search:
             },
             outputs_written=frozenset(self.outputs_written),
             resets=self.resets,
-            untold_reset=self.untold_reset,
+            untold_reset=_untold(self.disturbed, self.horizon.steps),
             loose=frozenset(self.loose_moved),
             unreached=tuple(unreached(source.env, self.lines)),
         )
@@ -238,11 +237,11 @@ class _Search:
             if now is not before[name] or version != _version(now) or not same(now, value):
                 self.outputs_written.add(name)
 
-    def _fresh(self, live: LiveRun) -> Tensors:
-        """Memory as it is when an episode begins."""
-        with preserved(*self.source.roots.values(), self.loose):
-            live.restart()
-            return live.memory()
+    def _note_disturbed(self, step: int, left: Tensors, now: Tensors) -> None:
+        """Notes the memories that are not as the last tick of a step left them."""
+        changed = [name for name in now if not same(now[name], left[name])]
+        if changed:
+            self.disturbed[step] = changed
 
     def _note_inputs(self, began: Tensors) -> None:
         for name, read in self.source.inputs.items():
@@ -261,15 +260,15 @@ class _Search:
             return any(not same(read(), left[name]) for name, read in ports.items())
 
 
-def _begins_anew(rows: int, left: Tensors, now: Tensors, fresh: Tensors) -> bool:
-    """Whether something put memory back to its beginning after the last tick, in any row."""
-    split = all(each.shape[:1] == (rows,) for each in now.values())
-    for row in range(rows if split else 1):
-        at: Any = row if split else ...
-        moved = [name for name in now if not torch.equal(now[name][at], left[name][at])]
-        if moved and all(torch.equal(now[name][at], fresh[name][at]) for name in moved):
-            return True
-    return False
+def _untold(disturbed: Mapping[int, list[str]], watched: int) -> tuple[int, list[str]] | None:
+    """The first step that changed memory outside of the captured methods, and what it changed.
+
+    What happens at every step is no reset: a command term that is computed twice, for instance.
+    """
+    if not disturbed or 2 * len(disturbed) > watched:
+        return None
+    first = min(disturbed)
+    return first, disturbed[first]
 
 
 def _held(roots: object) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
+from roadworthy.quiet import quiet
+
+# Of their first argument only the shape matters.
+_OVERWRITING = {
+    torch.ops.aten.copy.default, torch.ops.aten.zeros_like.default,
+    torch.ops.aten.ones_like.default, torch.ops.aten.full_like.default,
+    torch.ops.aten.new_zeros.default, torch.ops.aten.new_full.default,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -27,7 +36,8 @@ class Reach:
 def reach(program: torch.export.ExportedProgram) -> Reach:
     """The reach of one half of the step. Writes are made explicit first: what is overwritten before
     it is read does not reach anything."""
-    functional = program.run_decompositions({})
+    with quiet():
+        functional = program.run_decompositions({})
     signature = functional.graph_signature
     (output,) = functional.graph.find_nodes(op="output")
     given = [
@@ -41,6 +51,8 @@ def reach(program: torch.export.ExportedProgram) -> Reach:
         if node not in needed:
             needed.add(node)
             given += node.all_input_nodes
+            if node.target in _OVERWRITING and node.args[0] not in node.args[1:]:
+                given.remove(node.args[0])
     inputs, constants = [], {_address(each): False for each in _held(program).values()}
     held = _held(functional)
     for node, spec in zip(

@@ -42,11 +42,12 @@ def _unwritten(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
 
 def _untold(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
     if moved.untold_reset is not None:
+        step, names = moved.untold_reset
         yield Finding(
             code="RW133",
             where=f"{type(source.env).__name__}.step",
-            what=f"step {moved.untold_reset} put memory back to where an episode begins, and "
-            "step() returned False: expected True, for the file is reset where the environment is",
+            what=f"after its last tick, step {step} changed memory ({', '.join(names)}) and told "
+            "of no reset: the file would go on with what it remembers",
             hint="return whether a reset happened: return observations, bool(done.any())",
         )
 

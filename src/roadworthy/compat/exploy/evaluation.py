@@ -269,13 +269,12 @@ class _Run:
         Its own, where there was a reset. An environment whose observations_reset() resets nothing
         goes on where it was, and the file goes on from there with it.
         """
-        ports = self.source.inputs | self.source.memory
-        before = current_values(ports)
+        before = current_values(self.source.inputs)
         self.session.reset()
         self.living.restart()
-        after = current_values(ports)
+        after = current_values(self.source.inputs)
         kept = self.living.memory()
-        if not was_reset and all(torch.equal(after[name], before[name]) for name in ports):
+        if not was_reset and all(torch.equal(after[name], before[name]) for name in before):
             return {name: value.cpu().numpy() for name, value in kept.items()} | {
                 each.name: each.fresh(self.source.rows)
                 for each in self.signature.memory
