@@ -109,6 +109,8 @@ def capture_environment(
         halves = several or halves
         signature = _signature(source, initial, symbolic=several is not None)
         reads = [read for half in halves.values() for read in half.reads]
+        for half in halves.values():
+            half.own_constants()
         return EnvironmentOriginal(
             source=source,
             program=Program(

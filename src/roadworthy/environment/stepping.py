@@ -110,6 +110,14 @@ class CapturedHalf:
     reads: list[Read]
     draws: list[str]
 
+    def own_constants(self) -> None:
+        """Changes the graph to hold copies: the environment's own tensors are about to be put back
+        to what they were before prepare_export."""
+        constants = self.graph.constants
+        for name, value in constants.items():
+            if isinstance(value, torch.Tensor):
+                constants[name] = value.detach().clone()
+
 
 def captured_halves(
     source: EnvironmentSource, *, symbolic: bool = False

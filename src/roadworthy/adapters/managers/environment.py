@@ -174,10 +174,13 @@ class ManagedEnvironment(ExportableEnvironment):
 
 def _used(candidates: Sequence[Candidate], used: Array) -> list[Candidate]:
     """The candidates that hold used elements which none before them holds."""
+    places = [addresses(each.read()).ravel() for each in candidates]
+    # Of all that was used, most are weights: looked at once, and not for each candidate.
+    left = set(np.intersect1d(used, np.concatenate(places)).tolist() if places else ())
     found = []
-    for each in candidates:
-        places = addresses(each.read()).ravel()
-        if np.isin(places, used).any():
+    for each, own in zip(candidates, places, strict=True):
+        held = left.intersection(own.tolist())
+        if held:
             found.append(each)
-            used = np.setdiff1d(used, places)
+            left -= held
     return found
