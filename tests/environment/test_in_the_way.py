@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -60,6 +61,11 @@ def actor(width: int = 2) -> torch.nn.Module:
     return torch.nn.Linear(width, 1)
 
 
+def first_step(folder: Path, position: float, velocity: float) -> dict[str, Any]:
+    given = {"position": [[position]], "velocity": [[velocity]]}
+    return rw.load(folder).step({name: np.float32(each) for name, each in given.items()})
+
+
 class PartlyWritten(Cart):
     """Three targets, of which the action term writes one; a reset clears them all."""
 
@@ -83,8 +89,8 @@ class PartlyWritten(Cart):
 
 def test_an_output_of_which_a_step_writes_a_part_is_exported(tmp_path: Path) -> None:
     bundle = rw.export_environment(PartlyWritten(), actor(), tmp_path / "out")
-    assert [memory.name for memory in bundle.signature.memory] == []
-    got = rw.load(tmp_path / "out").step({"position": [[0.0]], "velocity": [[1.0]]})
+    assert [memory.name for memory in bundle.signature.memory] == ["action"]
+    got = first_step(tmp_path / "out", 0.0, 1.0)
     assert got["targets"][0, [0, 2]].tolist() == [0.5, 0.5]
 
 
@@ -104,7 +110,7 @@ class RealDelay(Cart):
 
 def test_a_draw_of_one_number_is_that_number(tmp_path: Path) -> None:
     rw.export_environment(FixedDelay(), actor(), tmp_path / "out")
-    got = rw.load(tmp_path / "out").step({"position": [[0.5]], "velocity": [[1.0]]})
+    got = first_step(tmp_path / "out", 0.5, 1.0)
     assert got["obs"].tolist() == [[1.0, 2.0]]
 
 
@@ -137,7 +143,7 @@ class Wrapped(Cart):
 
 def test_an_array_that_stands_for_a_tensor_is_seen(tmp_path: Path) -> None:
     rw.export_environment(Wrapped(), actor(), tmp_path / "out")
-    got = rw.load(tmp_path / "out").step({"position": [[3.0]], "velocity": [[1.0]]})
+    got = first_step(tmp_path / "out", 3.0, 1.0)
     assert got["obs"].tolist() == [[4.0, 1.0]]
 
 
@@ -206,7 +212,7 @@ def test_what_is_prepared_for_the_export_is_prepared_for_every_comparison(tmp_pa
     env = Unprepared()
     rw.export_environment(env, actor(), tmp_path / "out")
     assert env.bias.item() == pytest.approx(0.3)
-    got = rw.load(tmp_path / "out").step({"position": [[0.5]], "velocity": [[1.0]]})
+    got = first_step(tmp_path / "out", 0.5, 1.0)
     assert got["obs"].tolist() == [[0.5, 1.0]]
 
 

@@ -63,8 +63,10 @@ class IsaacLabDialect(NamedManagers):
         for name, asset in self._bodies():
             joints = list(getattr(asset, "joint_names", ()))
             for attribute, port in _STATE.items():
-                if isinstance(getattr(asset.data, attribute, None), torch.Tensor):
-                    about = About(elements=joints) if port.startswith("joint_") else About()
+                value = getattr(asset.data, attribute, None)
+                if isinstance(value, torch.Tensor):
+                    named = port.startswith("joint_") and value.shape[-1] == len(joints)
+                    about = About(elements=joints) if named else About()
                     read = partial(getattr, asset.data, attribute)
                     yield Candidate(f"{name}.{port}", read, about)
 
