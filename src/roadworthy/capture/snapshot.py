@@ -8,7 +8,7 @@ import functools
 import random
 import types
 from collections import UserDict, deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,9 +87,10 @@ def mutable(roots: Iterable[object]) -> list[Any]:
             continue
         seen.add(id(value))
         found.append(value)
+        children: Iterable[Any]
         if type(value) is dict:
-            children: Iterable[Any] = value.values()
-        elif type(value) in (list, tuple):
+            children = value.values()
+        elif isinstance(value, (list, tuple)):
             children = value
         elif isinstance(value, _NEVER_ENTERED):
             continue
@@ -202,7 +203,8 @@ def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
 
 def _slots(value: object) -> list[str]:
     """The attributes that an object keeps outside of its `__dict__`."""
-    return [name for name in _slot_names(type(value)) if hasattr(value, name)]
+    kind: Hashable = type(value)
+    return [name for name in _slot_names(kind) if hasattr(value, name)]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -63,8 +63,11 @@ class Ring(Protocol):
     `pushes` counts the frames of each environment since its reset, up to the length.
     """
 
-    name: str
-    owner: object
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def owner(self) -> object: ...
 
     def frames(self) -> torch.Tensor: ...
 

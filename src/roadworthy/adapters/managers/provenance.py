@@ -29,11 +29,11 @@ _WRITING = frozenset(("copy_", "fill_", "zero_"))
 _NOWHERE = 0
 
 
-class Provenance(TorchDispatchMode):
+class Provenance(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows every value that is read from memory; `used` are the addresses that mattered."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._shadows: dict[int, torch.Tensor] = {}
         # Kept alive, so that no other tensor gets the identity of one that is gone.
         self._alive: list[torch.Tensor] = []
@@ -43,7 +43,8 @@ class Provenance(TorchDispatchMode):
     def used(self) -> Array:
         """The addresses of all elements that were used, sorted."""
         found: Array = np.unique(np.concatenate([np.zeros(0, np.int64), *self._used]))
-        return found[found != _NOWHERE]
+        used: Array = found[found != _NOWHERE]
+        return used
 
     def use(self, tensor: torch.Tensor) -> None:
         """Notes that a tensor is a result: what it was made of has been used."""
@@ -95,7 +96,7 @@ class Provenance(TorchDispatchMode):
 
 def addresses(tensor: torch.Tensor) -> Array:
     """The address of each element, in the shape of the tensor."""
-    found = np.full(tuple(tensor.shape), tensor.data_ptr(), dtype=np.int64)
+    found: Array = np.full(tuple(tensor.shape), tensor.data_ptr(), dtype=np.int64)
     for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         steps = np.arange(size, dtype=np.int64) * (stride * tensor.element_size())
         found += steps.reshape(-1, *(1,) * (tensor.ndim - axis - 1))
@@ -108,7 +109,8 @@ def used_by(call: Callable[[], list[torch.Tensor]]) -> Array:
         results = call()
     for each in results:
         followed.use(each)
-    return followed.used
+    found: Array = followed.used
+    return found
 
 
 def _changes_values(func: Any, kwargs: Any) -> bool:

@@ -32,7 +32,8 @@ class CircularBuffer:
 
     def pushes(self) -> torch.Tensor:
         # Beyond its length the count changes nothing: so it never overflows.
-        return self.owner.current_length.to(torch.int32)
+        pushes: torch.Tensor = self.owner.current_length.to(torch.int32)
+        return pushes
 
     def set_pushes(self, value: torch.Tensor) -> None:
         self.owner._num_pushes = value.to(torch.int64)

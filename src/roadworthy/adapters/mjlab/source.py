@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def describe(
     thing: Any,
     *,
     actor: Any = None,
-    outputs: Written = "targets",
+    outputs: Written | Sequence[Written] = "targets",
     groups: tuple[str, ...] | None = None,
     task: str | None = None,
 ) -> EnvironmentSource:
@@ -37,8 +38,8 @@ def describe(
     the path of a checkpoint; `task` then says for which task it was trained.
     """
     held = _opened(thing)
-    if isinstance(outputs, list) and len(outputs) == 1:  # as the command line says it
-        (outputs,) = outputs
+    if not isinstance(outputs, str) and len(outputs) == 1:  # as the command line says it
+        outputs = outputs[0]
     if outputs not in ("targets", "ctrl"):
         raise UsageError(
             f"outputs={outputs!r}: expected 'targets' or 'ctrl'",

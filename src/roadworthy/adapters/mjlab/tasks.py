@@ -72,12 +72,12 @@ def actor_weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:
             where=checkpoint.name,
             hint="pass model_….pt as the runner saves it",
         )
-    return {_DEVIATIONS.get(key, key): value for key, value in found.items()}
+    return {_DEVIATIONS[key] if key in _DEVIATIONS else key: v for key, v in found.items()}
 
 
 def _model(env: Any, said: dict[str, Any]) -> torch.nn.Module:
     """The actor as rsl_rl's runner makes it, without weights yet."""
-    resolve = need("rsl_rl.utils", extra="mjlab").resolve_callable  # type: ignore[attr-defined]
+    resolve = need("rsl_rl.utils", extra="mjlab").resolve_callable
     tensordict: Any = need("tensordict", extra="mjlab")
     options = {key: value for key, value in said["actor"].items() if value is not None}
     if options.get("rnn_type") is None:
