@@ -8,7 +8,7 @@ import functools
 import random
 import types
 from collections import UserDict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -203,7 +203,7 @@ def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
 
 def _slots(value: object) -> list[str]:
     """The attributes that an object keeps outside of its `__dict__`."""
-    kind: Hashable = type(value)
+    kind: Any = type(value)
     return [name for name in _slot_names(kind) if hasattr(value, name)]
 
 

@@ -55,6 +55,7 @@ def actor_weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:
     """The actor's weights in a checkpoint, its normaliser included, under today's names."""
     if not checkpoint.is_file():
         raise UsageError(f"{checkpoint} does not exist", hint="check the path of the checkpoint")
+    found: dict[str, torch.Tensor]
     held = torch.load(checkpoint, map_location="cpu", weights_only=True)
     if "actor_state_dict" in held:
         found = dict(held["actor_state_dict"])
@@ -72,7 +73,7 @@ def actor_weights(checkpoint: Path) -> Mapping[str, torch.Tensor]:
             where=checkpoint.name,
             hint="pass model_….pt as the runner saves it",
         )
-    return {_DEVIATIONS[key] if key in _DEVIATIONS else key: v for key, v in found.items()}
+    return {_DEVIATIONS.get(key, key): value for key, value in found.items()}
 
 
 def _model(env: Any, said: dict[str, Any]) -> torch.nn.Module:
