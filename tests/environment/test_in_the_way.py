@@ -159,7 +159,7 @@ class Differing(Cart):
 
 
 def test_a_file_for_four_rows_says_why(tmp_path: Path) -> None:
-    with pytest.warns(rw.RoadworthyWarning, match=r"RW182.*exactly 4 rows"):
+    with pytest.warns(rw.RoadworthyWarning, match=r"RW189.*exactly 4 rows"):
         bundle = rw.export_environment(Differing(4), actor(), tmp_path / "out")
     assert bundle.signature.inputs[0].shape == (4, 1)
 

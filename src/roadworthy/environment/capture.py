@@ -230,7 +230,7 @@ def _unused(name: str) -> Finding:
 def _fixed_rows(source: EnvironmentSource) -> Finding:
     rows = source.rows
     return Finding(
-        code="RW182",
+        code="RW189",
         severity="warning",
         where=type(source.env).__name__,
         what=f"the file takes exactly {rows} rows: the environment was made with {rows} "

@@ -49,6 +49,6 @@ def test_noise_is_refused(tmp_path: Path) -> None:
     env.observation_manager.cfg.policy.enable_corruption = True
     with (
         pytest.warns(rw.RoadworthyWarning, match="experimental"),
-        pytest.raises(rw.ExportError, match=r"RW180.*enable_corruption"),
+        pytest.raises(rw.ExportError, match=r"RW187.*enable_corruption"),
     ):
         rw.export_environment(env, torch.nn.Linear(4, 2), tmp_path / "out")

@@ -41,7 +41,7 @@ def test_a_setting_of_training_is_refused(
     env = made(CARTPOLE, change)
     with pytest.raises(rw.ExportError, match=said) as caught:
         rw.export_environment(env, torch.nn.Linear(5, 1), tmp_path / "out")
-    assert {finding.code for finding in caught.value.findings} == {"RW180"}
+    assert {finding.code for finding in caught.value.findings} == {"RW187"}
 
 
 def saved(path: Path, weights: dict[str, torch.Tensor]) -> Path:

@@ -85,7 +85,7 @@ class ManagedEnvironment(ExportableEnvironment):
             return ()
         return [
             Finding(
-                code="RW181",
+                code="RW188",
                 severity="warning",
                 where=", ".join(self._randomised),
                 what="was drawn at random when the environment was made, and is a constant of the "

@@ -9,7 +9,7 @@ from roadworthy.errors import Finding
 
 
 def finding(where: str, what: str, hint: str) -> Finding:
-    return Finding(code="RW180", where=where, what=what, hint=hint)
+    return Finding(code="RW187", where=where, what=what, hint=hint)
 
 
 def group_problems(known: Mapping[str, GroupTerms], names: Sequence[str]) -> Iterator[Finding]:
