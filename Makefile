@@ -7,8 +7,6 @@ READY := $(VENV)/.ready
 READY_ALL := $(VENV)/.ready-all
 # torch comes first and pinned: an unpinned one would bring gigabytes of CUDA libraries.
 TORCH := $(shell grep '^torch==' constraints.txt)
-# Without what it asks for: torchvision has no build for the CPU.
-RSL_RL := $(shell grep '^rsl-rl-lib==' constraints.txt)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Two workers on two cores: a thread that waits for work must not spin beside them.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
@@ -89,7 +87,8 @@ $(READY): pyproject.toml constraints.txt
 
 $(READY_ALL): $(READY)
 	$(INSTALL) -e '.[dev-all]'
-	$(INSTALL) --no-deps '$(RSL_RL)'
+	# mjlab brings it: without a build for the CPU its import fails, and TorchRL's with it.
+	$(BIN)/python -m pip uninstall --quiet --disable-pip-version-check --yes torchvision
 	touch $(READY_ALL)
 
 clean:

@@ -21,6 +21,7 @@ TOGETHER = {
     "tests/envs/test_play.py": "play",
     "tests/playground/": "sites",
     "tests/reporting/test_compare.py": "compare",
+    "tests/adapters/mjlab/": "mjlab",
     "tests/test_examples.py::test_pong": "pong",
     "tests/test_examples.py::test_ppo": "ppo",
 }

@@ -16,7 +16,7 @@ import pytest
 TESTS = Path(__file__).parent
 
 # Frameworks that `make test` is free of: their names in code, and their folders in tests/adapters/.
-FRAMEWORKS = ("torchrl", "tensordict", "ale_py")
+FRAMEWORKS = ("torchrl", "tensordict", "ale_py", "mjlab")
 # Those of tests/people, which docs and messages speak of without importing them.
 PEOPLE = ("stable_baselines3", "sb3_contrib", "rsl_rl", "skrl", "rl_games")
 

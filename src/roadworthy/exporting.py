@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 import roadworthy
 from roadworthy import backends
 from roadworthy import targets as target_table
+from roadworthy.adapters import adapter_for
 from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
@@ -26,8 +26,7 @@ from roadworthy.doctor.during_export import add_static_findings, refuse_forgotte
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
-from roadworthy.environment.exportable import ExportableEnvironment
-from roadworthy.environment.source import EnvironmentSource
+from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
@@ -203,8 +202,8 @@ def export(
 
 @answers
 def export_environment(
-    env: ExportableEnvironment,
-    actor: torch.nn.Module,
+    env: Any,
+    actor: Any,
     folder: str | os.PathLike[str],
     *,
     auto: bool = False,
@@ -213,6 +212,7 @@ def export_environment(
     metadata: Metadata | None = None,
     progress: Progress = None,
     options: ExportOptions | None = None,
+    **framework: Any,
 ) -> Bundle:
     """The certified bundle of a whole environment: raw state in, commands out.
 
@@ -221,9 +221,11 @@ def export_environment(
     not matter, and is recorded in the manifest. `targets` are the forms that it takes:
     onnx, torch_export, aoti. `metadata` is that of `rw.export`.
     """
+    if adapter_for(env) is None:
+        refuse_other_types(env)
     return export(
-        env, folder, actor=actor, auto=auto, ignore=ignore, targets=targets, metadata=metadata,
-        progress=progress, options=options,
+        env, folder, actor=actor, auto=auto or None, ignore=ignore, targets=targets,
+        metadata=metadata, progress=progress, options=options, **framework,
     )  # fmt: skip
 
 

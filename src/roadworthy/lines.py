@@ -21,7 +21,7 @@ MACHINERY = ("builtins", "types", "importlib", "_frozen_importlib", "roadworthy"
 # Packages whose code is not the author's to change, whatever they install.
 LIBRARIES = (
     "torch", "tensordict", "torchrl", "numpy", "onnx", "onnx_ir", "onnxscript", "onnxruntime",
-    "gymnasium",
+    "gymnasium", "mjlab", "mujoco", "mujoco_warp", "warp",
 )  # fmt: skip
 _PLACE = re.compile(r"([^:]+):(\d+) \((.*)\)")
 _QUOTED = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s+([^\n]+)')

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from roadworthy.capture.snapshot import changed, preserved, values, walk
+from roadworthy.capture.snapshot import Snapshot, changed, preserved, values, walk
 
 
 class Plain:
@@ -216,3 +216,34 @@ def test_a_slot_that_the_class_hides_is_left_alone() -> None:
     with preserved(module):
         held.kept = 4
     assert (held.kept, held.q) == (3, 1)
+
+
+class ForeignArray:
+    """Memory of another library, as warp's arrays are: no attribute of it tells the values."""
+
+    def __init__(self) -> None:
+        self._memory = np.arange(6, dtype=np.float32)
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        return self._memory.__array_interface__
+
+
+def test_the_memory_of_a_foreign_array_is_put_back_and_its_attributes_are_left_alone() -> None:
+    array = ForeignArray()
+    with preserved({"simulator": [array]}):
+        np.asarray(array)[:] = -1.0
+    assert array._memory.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [path for path, _ in walk(array)] == [""]
+
+
+def test_a_snapshot_is_put_back_as_often_as_one_likes() -> None:
+    thing = {"tensor": torch.zeros(2), "list": [1, 2], "count": 0}
+    snapshot = Snapshot(thing)
+    for number in (1, 2):
+        thing["tensor"] += number
+        thing["list"].append(number)
+        thing["count"] = number
+        snapshot.restore()
+        assert thing["tensor"].tolist() == [0.0, 0.0]
+        assert (thing["list"], thing["count"]) == ([1, 2], 0)

@@ -116,6 +116,23 @@ BUILT_IN = (
         describe="roadworthy.adapters.rl_games:describe",
     ),
     Adapter(
+        name="mjlab",
+        classes=(
+            "mjlab.ManagerBasedRlEnv",
+            "mjlab.RslRlVecEnvWrapper",
+            "mjlab.MjlabOnPolicyRunner",
+        ),
+        describe="roadworthy.adapters.mjlab:describe",
+        extra="mjlab",
+        noun="an mjlab environment",
+    ),
+    Adapter(
+        name="isaaclab",
+        classes=("isaaclab.ManagerBasedRLEnv", "isaaclab_rl.RslRlVecEnvWrapper"),
+        describe="roadworthy.adapters.isaaclab:describe",
+        noun="an IsaacLab environment",
+    ),
+    Adapter(
         name="environment",
         classes=("roadworthy.ExportableEnvironment",),
         describe="roadworthy.environment.source:describe",

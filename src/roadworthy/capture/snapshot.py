@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import array
 import ctypes
+import functools
 import random
 import types
 from collections import UserDict, deque
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +37,15 @@ _C_NUMBERS = "cbBhHiIlLqQfdg?u"
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
+# What cannot change, by its exact type: an object of a class that inherits from these can.
+_ATOMS = frozenset(
+    (
+        bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type,
+        types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
+        torch.dtype, torch.device, torch.Size,
+    )
+)  # fmt: skip
+
 Value = torch.Tensor | Array | bool | int | float | None
 # How to get from an object to one that it holds: ("attribute", name) or ("item", key).
 ATTRIBUTE, ITEM = "attribute", "item"
@@ -61,6 +71,43 @@ def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
         yield path, keys, value
         children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
         stack.extend(reversed(children))
+
+
+def mutable(roots: Iterable[object]) -> list[Any]:
+    """Everything reachable that can change in place: as `walk`, without the paths and the atoms.
+
+    A simulator is thousands of objects, and is walked through hundreds of times.
+    """
+    found: list[Any] = []
+    stack = list(roots)
+    seen: set[int] = set()
+    while stack and len(seen) < MOST_OBJECTS:
+        value = stack.pop()
+        if type(value) in _ATOMS or id(value) in seen:
+            continue
+        seen.add(id(value))
+        found.append(value)
+        children: Iterable[Any]
+        if type(value) is dict:
+            children = value.values()
+        elif isinstance(value, (list, tuple)):
+            children = value
+        elif isinstance(value, _NEVER_ENTERED):
+            continue
+        else:
+            children = (each for _, _, each in _children("", value))
+        stack.extend(each for each in children if type(each) not in _ATOMS)
+    return found
+
+
+def is_foreign_array(value: object) -> bool:
+    """Whether this is an array of another library in the memory of the CPU, such as warp's."""
+    kind = type(value)
+    return (
+        hasattr(kind, "__array_interface__")
+        and not isinstance(value, (np.ndarray, np.generic))
+        and hasattr(value, "__array_interface__")
+    )
 
 
 def is_number(value: object) -> bool:
@@ -103,15 +150,25 @@ def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
 @contextmanager
 def preserved(*roots: object) -> Iterator[None]:
     """Whatever happens inside, the objects and the random generators come back bit for bit."""
-    undo: list[Callable[[], None]] = [_keep_random_state()]
-    for root in roots:
-        for _, value in walk(root):
-            undo += kept(value)
+    snapshot = Snapshot(*roots)
     try:
         yield
     finally:
-        for restore in undo:
-            restore()
+        snapshot.restore()
+
+
+class Snapshot:
+    """What the objects and the random generators are now; `restore` brings it back, any number of
+    times: looking through a simulator takes longer than putting it back."""
+
+    def __init__(self, *roots: object) -> None:
+        self._undo: list[Callable[[], None]] = [_keep_random_state()]
+        for value in mutable(roots):
+            self._undo += kept(value)
+
+    def restore(self) -> None:
+        for each in self._undo:
+            each()
 
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
@@ -125,7 +182,7 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
     elif isinstance(value, (list, tuple, deque)):
         for index, each in enumerate(value):
             yield f"{path}[{index}]", (ITEM, index), each
-    elif not isinstance(value, _NEVER_ENTERED):
+    elif not isinstance(value, _NEVER_ENTERED) and not is_foreign_array(value):
         for name in _slots(value):
             yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
         if isinstance(getattr(value, "__dict__", None), dict):
@@ -146,12 +203,18 @@ def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
 
 def _slots(value: object) -> list[str]:
     """The attributes that an object keeps outside of its `__dict__`."""
+    kind: Any = type(value)
+    return [name for name in _slot_names(kind) if hasattr(value, name)]
+
+
+@functools.lru_cache(maxsize=4096)
+def _slot_names(kind: type) -> tuple[str, ...]:
     names: list[str] = []
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
+    for each in kind.__mro__:
+        slots = vars(each).get("__slots__", ())
         names += [slots] if isinstance(slots, str) else slots
     hidden = ("__dict__", "__weakref__")  # kept by Python itself
-    return [name for name in names if name not in hidden and hasattr(value, name)]
+    return tuple(name for name in names if name not in hidden)
 
 
 def kept(value: Any) -> list[Callable[[], None]]:
@@ -161,6 +224,8 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, np.ndarray):
         copy = value.copy()
         return [lambda: np.copyto(value, copy) if value.flags.writeable else None]
+    if is_foreign_array(value):
+        return _keep_foreign(value)
     if isinstance(value, torch.jit.ScriptModule):
         training = value.training
         return [lambda: setattr(value, "training", training)]
@@ -194,6 +259,14 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(getattr(value, "__dict__", None), dict):
         parts.append(_keep_mapping(vars(value)))
     return parts
+
+
+def _keep_foreign(value: Any) -> list[Callable[[], None]]:
+    memory = np.asarray(value)  # a view: nothing is copied on the CPU
+    if not memory.size or not memory.flags.writeable:
+        return []
+    copy = memory.copy()
+    return [lambda: np.copyto(memory, copy)]
 
 
 def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:

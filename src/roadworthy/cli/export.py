@@ -42,6 +42,7 @@ from roadworthy.cli.describing import (
 from roadworthy.cli.emit import EMITTED, emit_all, refuse_unknown_layouts
 from roadworthy.cli.objects import refuse_unreachable, thing
 from roadworthy.cli.running import run_all
+from roadworthy.cli.tasks import Checkpoint, MotionFile, Task, environment_of, refuse_unclear
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
@@ -52,11 +53,14 @@ from roadworthy.targets import DEFAULT, refuse_other_versions
 
 def export(
     context: typer.Context,
-    sources: Annotated[
-        list[str],
-        typer.Argument(help="file.py:name, package.module:name, or a file; several, or a pattern."),
-    ],
     folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(help="file.py:name, package.module:name, or a file; several, or a pattern."),
+    ] = None,
+    task: Task = None,
+    checkpoint: Checkpoint = None,
+    motion_file: MotionFile = None,
     inputs: Inputs = None,
     memory: Memories = None,
     outputs: Outputs = None,
@@ -113,6 +117,8 @@ def export(
 
     roadworthy export runs/*/model.pt -o out --jobs 2
 
+    roadworthy export --task Mjlab-Velocity-Flat-Unitree-Go1 --checkpoint model_1500.pt -o go1
+
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
@@ -124,10 +130,12 @@ def export(
     refuse_unknown_layouts(emit)
     if metadata is not None:
         read_metadata(metadata)
-    if many.is_wanted(sources, jobs, ray):
+    if sources and many.is_wanted(sources, jobs, ray):
         return _export_all(context, sources, folder, jobs, ray, again=again, as_json=as_json)
-    (source,) = sources
-    refuse_unreachable(source)
+    source = sources[0] if sources else None
+    refuse_unclear(source, task, checkpoint, motion_file)
+    if source is not None:
+        refuse_unreachable(source)
     refuse_unwritable(folder)
     refuse_foreign(folder)
     need_export()
@@ -145,11 +153,16 @@ def export(
             progress=progress,
         )
         progress("loading the source")
-        found = thing(source)
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
         given |= said
+        if source is not None:
+            found = thing(source)
+        else:
+            assert task is not None
+            found = environment_of(task, motion_file)
+            given |= {"actor": checkpoint, "task": task}
         refuse_bare_module(found, given)
         bundle = export_policy(
             found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,

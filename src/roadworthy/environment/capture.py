@@ -78,18 +78,10 @@ class EnvironmentOriginal(Original):
         return TwoRates(self.program)
 
     def advisories(self, signature: Signature) -> Sequence[Finding]:
-        return [
-            Finding(
-                code="RW132",
-                where=name,
-                what="is registered as Input, and no output and no memory depends on it: it was "
-                "left out of the file",
-                hint="nothing to do, unless the policy should read it: then return the tensor that "
-                "the environment really reads",
-                severity="note",
-            )
-            for name in sorted(self.source.unused)
-        ]
+        found = [*self.source.env.advisories(), *map(_unused, sorted(self.source.unused))]
+        if self.source.rows > 1 and all(BATCH not in port.shape for port in signature.inputs):
+            found.append(_fixed_rows(self.source))
+        return found
 
     def extra_checks(self, policy: Policy) -> Sequence[Check]:
         return [free_run(policy, self.source, self.horizon)]
@@ -121,6 +113,8 @@ def capture_environment(
         halves = several or halves
         signature = _signature(source, initial, symbolic=several is not None)
         reads = [read for half in halves.values() for read in half.reads]
+        for half in halves.values():
+            half.own_constants()
         return EnvironmentOriginal(
             source=source,
             program=Program(
@@ -225,6 +219,30 @@ def _shared_by_rows(source: EnvironmentSource, initial: Tensors) -> bool:
     return any(BATCH not in source.shape(value, symbolic=True) for value in initial.values())
 
 
+def _unused(name: str) -> Finding:
+    return Finding(
+        code="RW132",
+        where=name,
+        what="is registered as Input, and no output and no memory depends on it: it was left out "
+        "of the file",
+        hint="nothing to do, unless the policy should read it: then return the tensor that the "
+        "environment really reads",
+        severity="note",
+    )
+
+
+def _fixed_rows(source: EnvironmentSource) -> Finding:
+    rows = source.rows
+    return Finding(
+        code="RW189",
+        severity="warning",
+        where=type(source.env).__name__,
+        what=f"the file takes exactly {rows} rows: the environment was made with {rows} "
+        "environments, and its code or its constants depend on that number",
+        hint="make the environment with one environment, and export that",
+    )
+
+
 def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | None:
     """Both halves for any number of environments; None where the code knows its number."""
     try:
@@ -245,7 +263,7 @@ def _symbolic_halves(source: EnvironmentSource) -> dict[str, CapturedHalf] | Non
 def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -> Signature:
     with preserved(*source.roots.values()), torch.inference_mode():
         outputs, _ = results(source, source.step, torch.Tensor.clone)
-    about = _observation_names(source)
+    about = dict(source.env.about()) | _observation_names(source)
 
     def port(name: str, value: torch.Tensor) -> Port:
         shape = source.shape(value, symbolic=symbolic)
@@ -267,6 +285,7 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
         ),
         action=Action(output="actions", kind="continuous"),
         decimation=source.env.decimation,
+        period_s=source.env.tick_s,
         clock=CLOCK,
     )
 

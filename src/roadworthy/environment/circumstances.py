@@ -7,7 +7,7 @@ Sign flips, zeros, ones and large values of the inputs enter most of them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -23,16 +23,18 @@ MIXED = 6
 Circumstance = Callable[[torch.Tensor, int], torch.Tensor]
 
 
-def put(source: EnvironmentSource, circumstance: Circumstance, spared: torch.Tensor) -> bool:
-    """Changes every registered tensor but those that `spared` is part of.
+def put(
+    source: EnvironmentSource, circumstance: Circumstance, spared: Sequence[torch.Tensor]
+) -> bool:
+    """Changes every registered tensor but those that one of `spared` is part of.
 
     Whether it could be done: a tensor that cannot be written to is for others to report.
     """
-    own = spared.untyped_storage().data_ptr()
+    own = {each.untyped_storage().data_ptr() for each in spared}
     try:
         for index, (name, read) in enumerate(source.ports.items()):
             value = read()
-            if value.untyped_storage().data_ptr() != own:
+            if value.untyped_storage().data_ptr() not in own:
                 write(name, read, circumstance(value, index))
     except (UsageError, RuntimeError, ValueError):
         return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,7 +17,7 @@ from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.reaching import reach
 from roadworthy.environment.running import running
-from roadworthy.environment.source import EnvironmentSource
+from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 from roadworthy.environment.unseen import constants
 
@@ -53,6 +55,7 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
 
     Printed, they are the lines to add; `register()` adds them.
     """
+    refuse_other_types(env)
     source = EnvironmentSource(env, actor)
     with preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
@@ -67,7 +70,37 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
         )
         known = [each.place for each in found if each.place] + handed_over
         found += _outputs(source, {place.path for place in known})
-    return Discovery(source, tuple(found))
+    return Discovery(source, tuple(_named(source, found)))
+
+
+def _named(source: EnvironmentSource, found: list[Hidden]) -> Iterator[Hidden]:
+    """The proposals, each with a name of its own: as much of its path as that takes."""
+    context = source.env.context_manager()
+    taken = {
+        each.name for each in (*context.get_input_components(), *context.get_output_components())
+    }
+    alike: dict[str, list[Hidden]] = {}
+    for each in found:
+        if each.place is None:
+            yield each
+        else:
+            alike.setdefault(each.name, []).append(each)
+    for name, several in alike.items():
+        if len(several) == 1 and name not in taken:
+            yield several[0]
+            continue
+        labels = _told_apart([each.place.path for each in several if each.place], taken)
+        yield from (replace(e, label=label) for e, label in zip(several, labels, strict=True))
+
+
+def _told_apart(paths: list[str], taken: set[str]) -> list[str]:
+    """The ends of the paths, of the least length at which no two of them are the same."""
+    parts = [[part for part in re.split(r"[^0-9A-Za-z]+", path) if part] for path in paths]
+    for length in range(2, max(map(len, parts)) + 1):
+        said = ["_".join(each[-length:]) for each in parts]
+        if len(set(said)) == len(said) and not taken.intersection(said):
+            return said
+    return paths
 
 
 def _outputs(source: EnvironmentSource, taken: set[str]) -> list[Hidden]:

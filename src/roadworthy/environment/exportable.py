@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import abc
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.context import ContextManager
+from roadworthy.errors import Finding
+from roadworthy.spec.port import About
 
 # One tensor, or one for each group of observations that the actor knows by name.
 Observations = torch.Tensor | Mapping[str, torch.Tensor]
@@ -53,7 +55,7 @@ class ExportableEnvironment(abc.ABC):
         return 1
 
     def prepare_export(self) -> None:  # noqa: B027  # most environments have nothing to prepare
-        """Called before each capture."""
+        """Called before each capture, and before each run that a file is compared with."""
 
     def empty_actor_observations(self) -> Observations:
         """Zeros of the shape and dtype of the observations."""
@@ -67,6 +69,19 @@ class ExportableEnvironment(abc.ABC):
     def metadata(self) -> dict[str, str]:
         """Key-value pairs for the file."""
         return {}
+
+    @property
+    def tick_s(self) -> float | None:
+        """How long one simulation tick is, in seconds; None where that is not known."""
+        return None
+
+    def about(self) -> Mapping[str, About]:
+        """Name of a port → what is to be known about it: meaning, unit, element names."""
+        return {}
+
+    def advisories(self) -> Sequence[Finding]:
+        """What is exported right, and may still not be meant: it is said with the certificate."""
+        return ()
 
     def register_evaluation_hooks(  # noqa: B027  # kept for adapters that were written for it
         self,

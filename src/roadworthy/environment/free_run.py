@@ -28,6 +28,7 @@ def free_run(policy: Policy, source: EnvironmentSource, horizon: Horizon) -> Che
     comparison, starts = Comparison(policy.signature), Comparison()
     with preserved(*source.roots.values()), one_thread(), whole_float32(), eager(source):
         set_evaluation_mode(source.env, source.actor)
+        source.env.prepare_export()
         with watch_ticks(source) as living:
             _restart(0, policy, living, starts)
             for step in range(steps):

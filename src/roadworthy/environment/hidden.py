@@ -23,24 +23,19 @@ from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
-from roadworthy.environment.circumstances import CIRCUMSTANCES, put
-from roadworthy.environment.components import GetTensor, Input, Memory, Output
+from roadworthy.environment.assigned import is_held_by_port
+from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.movement import Movement, advanced
+from roadworthy.environment.nudging import Suspect, Trials, tensor_matters
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
 from roadworthy.environment.reaching import Reach
 from roadworthy.environment.running import halves
-from roadworthy.environment.source import EnvironmentSource, results
+from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding
-from roadworthy.spec.port import Array
-from roadworthy.spec.tolerance import INFLUENCE
 
 # What matters at one moment may be multiplied by zero at another: after so many live steps.
 MOMENTS = (0, 5, 17)
-# No fraction of a period: a sine of the nudged value must not come out the same.
-NUDGE = 0.6180339887
-# Beyond the limits that code compares with, in both directions.
-FAR = 1e6
 
 Kind = Literal["Input", "Memory", "Output"]
 
@@ -56,6 +51,8 @@ class Hidden:
     handed_over: bool = False
     # The line that would write it, where no step that was watched came to it.
     unreached: str = ""
+    # What it is to be called, where its attribute's own name is taken.
+    label: str = ""
 
     def finding(self, source: EnvironmentSource) -> Finding:
         cause = "changes between steps" if self.kind == "Input" else "is written by the step"
@@ -102,7 +99,7 @@ class Hidden:
     @property
     def name(self) -> str:
         assert self.place is not None
-        return self.place.path.rpartition(".")[2].strip("_")
+        return self.label or self.place.path.rpartition(".")[2].strip("_")
 
     def line(self, source: EnvironmentSource) -> str:
         """The registration to add."""
@@ -145,8 +142,9 @@ def hidden(
     for steps in MOMENTS:
         with advanced(source, steps):
             done = {*found, *handed_over}
+            trials = Trials(source, constants, [r.tensor for seen in reads.values() for r in seen])
             for each in (
-                *_tensors(source, reads, moved, done, constants),
+                *_tensors(source, reads, moved, done, trials),
                 *_numbers(source, moved, done),
             ):
                 if each.handed_over and each.place is not None:
@@ -164,31 +162,37 @@ def _tensors(
     reads: Mapping[str, list[Read]],
     moved: Movement,
     done: set[str],
-    constants: Sequence[float],
+    trials: Trials,
 ) -> Iterator[Hidden]:
-    _, known = moved.places
-    ports = {id(read()) for read in source.ports.values()}
     for half, seen in reads.items():
-        for read in seen:
-            place = known.get(id(read.tensor))
+        suspects = [each for read in seen if (each := _suspect(source, read, moved, done))]
+        for guilty in trials.culprits(half, [each for each, _ in suspects]):
+            place = next(place for each, place in suspects if each is guilty)
             if place is None:
-                if (
-                    read.where not in done
-                    and id(read.tensor) in moved.loose
-                    and tensor_matters(source, half, read.tensor, read.rest, wide=True)
-                ):
-                    yield Hidden(None, "Input", read.where)
-                continue
-            if place.path in done or not moved.moves(place.path, read.rest):
-                continue
-            tensor = place.get(source.roots)
-            if id(tensor) in ports:
-                continue
-            if not tensor_matters(source, half, tensor, read.rest, constants, wide=True):
+                yield Hidden(None, "Input", guilty.where)
                 continue
             kind: Kind = "Memory" if place.path in moved.by_step else "Input"
             passed_on = half == "substep" and kind == "Memory"
-            yield Hidden(place, kind, read.where, handed_over=passed_on)
+            yield Hidden(place, kind, guilty.where, handed_over=passed_on)
+
+
+def _suspect(
+    source: EnvironmentSource, read: Read, moved: Movement, done: set[str]
+) -> tuple[Suspect, Place | None] | None:
+    """What was read, if it moved and is no port; its place, where an attribute leads to it."""
+    place = moved.places[1].get(id(read.tensor))
+    if place is None:
+        if read.where in done or id(read.tensor) not in moved.loose:
+            return None
+        return Suspect(read.tensor, read.where, read.rest), None
+    if place.path in done or not moved.moves(place.path, read.rest):
+        return None
+    tensor = place.get(source.roots)
+    if any(tensor is port() for port in source.ports.values()):
+        return None
+    if is_held_by_port(place, source.roots, source.ports):
+        return None
+    return Suspect(tensor, read.where, read.rest, tuple(_shown_by(source, tensor))), place
 
 
 def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iterator[Hidden]:
@@ -200,6 +204,7 @@ def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iter
         for path in sorted(moved.all - registered - done)
         if path in known and isinstance(moved.before.get(path), (bool, int, float, np.generic))
     ]
+    places = [each for each in places if not is_held_by_port(each, source.roots, source.ports)]
     # Most numbers are nobody's business: all at once first, one by one only if some are.
     if places and _number_used(source, places) is not None:
         for place in places:
@@ -248,88 +253,10 @@ def _unreached(
                             yield Hidden(place, kind, read.where, unreached=line.line)
 
 
-def tensor_matters(
-    source: EnvironmentSource,
-    half: str,
-    tensor: torch.Tensor,
-    rest: Array | None,
-    constants: Sequence[float] = (),
-    also: Sequence[GetTensor] = (),
-    *,
-    wide: bool = False,
-) -> bool:
-    """Whether the results depend on the tensor, or on those of its elements that `rest` marks.
+def _shown_by(source: EnvironmentSource, tensor: torch.Tensor) -> list[str]:
+    """The outputs that are this very memory: the part that no step writes is shown as it lies.
 
-    `also` are further tensors that count as results. `wide` asks in other circumstances too: what
-    stands in for a ray that missed matters only where one does.
+    A robot's targets hold all joints, and an action term writes some of them.
     """
-    if _differs(source, half, tensor, rest, constants, also):
-        return True
-    for circumstance in CIRCUMSTANCES if wide else ():
-        with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-            if put(source, circumstance, tensor) and _differs(source, half, tensor, rest, (), also):
-                return True
-    return False
-
-
-def _differs(
-    source: EnvironmentSource,
-    half: str,
-    tensor: torch.Tensor,
-    rest: Array | None,
-    constants: Sequence[float],
-    also: Sequence[GetTensor],
-) -> bool:
-    """Whether any other value of the tensor gives other results, as everything else is now."""
-    try:
-        plain = outcome(source, half, also)
-    except Exception:
-        return False  # these circumstances break the environment, whatever the tensor is
-    if not same(plain, plain):
-        return False
-    for other in _others(tensor, constants):
-        with preserved(*source.roots.values(), [tensor]), torch.inference_mode():
-            if rest is not None and rest.shape == tuple(tensor.shape):
-                other = torch.where(torch.from_numpy(rest).to(tensor.device), other, tensor)
-            # In place, so that every view of it sees the other values too.
-            tensor.copy_(other)
-            try:
-                if not same(plain, outcome(source, half, also)):
-                    return True
-            except Exception:  # another value breaks the environment: it certainly matters
-                return True
-    return False
-
-
-def outcome(
-    source: EnvironmentSource, half: str, also: Sequence[GetTensor] = ()
-) -> list[torch.Tensor]:
-    """The results of one half of the step from the present state, which is put back."""
-    with preserved(*source.roots.values()), torch.inference_mode():
-        torch.manual_seed(0)
-        outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
-        return [*outputs.values(), *memory.values(), *(read().clone() for read in also)]
-
-
-def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
-
-
-def _others(tensor: torch.Tensor, constants: Sequence[float]) -> Iterator[torch.Tensor]:
-    """Other values: a little further, very far, and on both sides of the graph's constants."""
-    if tensor.dtype == torch.bool:
-        yield ~tensor
-        yield torch.zeros_like(tensor)
-        yield torch.ones_like(tensor)
-        return
-    if not tensor.is_floating_point():
-        yield torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
-    else:
-        yield tensor + NUDGE
-        yield -tensor
-    yield torch.zeros_like(tensor)
-    wild = [FAR, -FAR, *(each + shift for each in constants for shift in (0.0, 1.0, -1.0))]
-    limit = 2.0**62 if tensor.is_floating_point() else float(torch.iinfo(tensor.dtype).max)
-    for each in wild:
-        if abs(each) <= limit and (each >= 0 or tensor.dtype != torch.uint8):
-            yield torch.full_like(tensor, each)
+    first, last = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
+    return [name for name, read in source.outputs.items() if first <= read().data_ptr() < last]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.environment.assigned import Assigned
 from roadworthy.environment.components import GetTensor, as_tensor
 from roadworthy.environment.paths import Place, find
 from roadworthy.errors import UsageError
@@ -31,6 +32,10 @@ class Number:
     def write_traced(self, value: torch.Tensor) -> None:
         """Put a tensor in the place of the number: what is computed with it enters the graph."""
         self.place.put(self.roots, value.clone())
+
+
+# Ports that are written by a method of their own, and not through the tensor that they return.
+WRITTEN = (Number, Assigned)
 
 
 def located(name: str, read: Any, roots: Mapping[str, object]) -> Number:
@@ -61,7 +66,7 @@ def located(name: str, read: Any, roots: Mapping[str, object]) -> Number:
 
 def write(name: str, read: GetTensor, value: torch.Tensor) -> None:
     """Write a value where the environment reads it, and make sure that it got there."""
-    if isinstance(read, Number):
+    if isinstance(read, WRITTEN):
         read.write(value)
     else:
         read().copy_(value)

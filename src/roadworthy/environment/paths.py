@@ -8,6 +8,9 @@ from typing import Any
 
 from roadworthy.capture.snapshot import ATTRIBUTE, Keys, places
 
+# Where a module keeps what is said as its attribute.
+_MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
@@ -33,15 +36,18 @@ class Place:
             owner[key] = value
 
     def public(self, roots: Mapping[str, object]) -> str:
-        """The path with `_name` written as `name` wherever that gives the same object."""
+        """The path as Python, with `_name` as `name` wherever that gives the same object."""
         value: Any = roots
         names: list[str] = []
+        of_module = True  # the roots themselves are said by their names alone
         for kind, key in self.keys:
             child = getattr(value, key) if kind == ATTRIBUTE else value[key]
-            if kind == ATTRIBUTE and key not in ("_parameters", "_buffers", "_modules"):
+            if kind != ATTRIBUTE:
+                named = of_module and isinstance(key, str) and key.isidentifier()
+                names.append(f".{key}" if named else f"[{_index(value, key)}]")
+            elif key not in _MODULE_INTERNALS:
                 names.append(f".{_public_name(value, key, child)}")
-            elif kind != ATTRIBUTE:
-                names.append(f"[{key}]" if isinstance(key, int) else f".{key}")
+            of_module = kind == ATTRIBUTE and key in _MODULE_INTERNALS
             value = child
         return "".join(names).removeprefix(".")
 
@@ -55,6 +61,11 @@ def find(roots: Mapping[str, object]) -> tuple[dict[str, Place], dict[int, Place
         by_path.setdefault(path, place)
         by_id.setdefault(id(value), place)
     return by_path, by_id
+
+
+def _index(owner: Any, key: Any) -> str:
+    """What is written between brackets; the parts of a Sequential are numbered by text."""
+    return key if isinstance(key, str) and key.isdigit() else repr(key)
 
 
 def _public_name(owner: Any, key: str, child: Any) -> str:

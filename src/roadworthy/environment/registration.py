@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from roadworthy.capture.snapshot import preserved
-from roadworthy.environment.numbers import Number, write
+from roadworthy.environment.numbers import WRITTEN, Number, write
 from roadworthy.environment.source import ACTIONS, CLOCK, OBSERVATIONS, EnvironmentSource
 from roadworthy.errors import Finding, UsageError
 
@@ -92,8 +92,8 @@ def _shared(source: EnvironmentSource) -> Iterator[Finding]:
     for name, read in source.ports.items():
         tensor = read()
         place: tuple[object, ...] = (tensor.data_ptr(), *tensor.shape, *tensor.stride())
-        if isinstance(read, Number):
-            place = (read.place.path,)
+        if isinstance(read, WRITTEN):
+            place = (read.place.path,) if isinstance(read, Number) else (id(read),)
         if place in seen and tensor.numel():
             yield _finding(
                 name, f"is the same tensor as {seen[place]}", "register it once, under one name"

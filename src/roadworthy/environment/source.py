@@ -157,6 +157,17 @@ def results(
     return outputs, {name: seen(read()) for name, read in source.memory.items()}
 
 
+def refuse_other_types(env: object) -> None:
+    """An error for what is no environment that can be exported, before anything is asked of it."""
+    if not isinstance(env, ExportableEnvironment):
+        raise UsageError(
+            f"a {type(env).__name__} is no environment that can be exported: expected an "
+            "ExportableEnvironment, or an environment of a framework that an adapter knows",
+            where="env",
+            hint="derive an adapter from rw.ExportableEnvironment; docs/environments.md shows one",
+        )
+
+
 def describe(
     env: ExportableEnvironment,
     *,

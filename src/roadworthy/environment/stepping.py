@@ -13,7 +13,7 @@ from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment, register_idle_hooks
-from roadworthy.environment.numbers import Number
+from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import (
     ACTIONS,
     EnvironmentSource,
@@ -44,7 +44,7 @@ class EnvironmentStep(torch.nn.Module):
         self._source = [source]
         self._half = half
         tensors = [v for _, v in walk(source.roots) if isinstance(v, torch.Tensor)]
-        self._numbers = {n: r for n, r in source.ports.items() if isinstance(r, Number)}
+        self._numbers = {n: r for n, r in source.ports.items() if isinstance(r, WRITTEN)}
         registered = {n: r() for n, r in source.ports.items() if n not in self._numbers}
         self._regions = regions(registered, tensors)
         self._names = tuple(source.ports)
@@ -110,6 +110,14 @@ class CapturedHalf:
     graph: torch.export.ExportedProgram
     reads: list[Read]
     draws: list[str]
+
+    def own_constants(self) -> None:
+        """Changes the graph to hold copies: the environment's own tensors are about to be put back
+        to what they were before prepare_export."""
+        constants = self.graph.constants
+        for name, value in constants.items():
+            if isinstance(value, torch.Tensor):
+                constants[name] = value.detach().clone()
 
 
 def captured_halves(

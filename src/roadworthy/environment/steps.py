@@ -58,6 +58,7 @@ def environment_steps(
     """The environment, ready to step; it and its actor come back as they were afterwards."""
     with preserved(*source.roots.values()), whole_float32():
         set_evaluation_mode(source.env, source.actor)
+        source.env.prepare_export()
         yield EnvironmentSteps(source, initial, decimation)
 
 

@@ -14,7 +14,7 @@ import torch
 from roadworthy.capture.snapshot import preserved, walk
 from roadworthy.environment.components import GetTensor
 from roadworthy.environment.exportable import Observations
-from roadworthy.environment.numbers import Number
+from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import EnvironmentSource, Tensors, copied
 from roadworthy.errors import ExportError, Finding
 
@@ -127,6 +127,8 @@ class LiveRun:
         count = self._ticks_of_step()
         if count and count != decimation and not was_reset:
             raise ExportError(findings=[self._miscounted(count)])
+        if len(self.decisions) > 1 and not was_reset:
+            raise ExportError(findings=[self._observed_twice()])
         if self.followed is None:
             self.followed = len(self.seen) == decimation
         if self.followed:
@@ -147,6 +149,17 @@ class LiveRun:
             what=f"step() applies the actions {count} times, and decimation says "
             f"{env.decimation}: expected {env.decimation} calls of apply_actions, got {count}",
             hint=f"say in {name} how many ticks a step has: decimation = {count}",
+        )
+
+    def _observed_twice(self) -> Finding:
+        name = type(self.source.env).__name__
+        count = len(self.decisions)
+        return Finding(
+            code="RW129",
+            where=f"{name}.step",
+            what=f"step() calls compute_observations {count} times, and each call writes memory: "
+            f"expected one push in a step, got {count}",
+            hint="observe once in step(), keep what came back, and return that",
         )
 
     def _standing_ticks(self, actions: torch.Tensor) -> list[Tick]:
@@ -257,7 +270,7 @@ def observing_writes(source: EnvironmentSource) -> bool:
         source.env.compute_observations()
         return any(
             not torch.equal(now, value)
-            or (not isinstance(read, Number) and (now is not was or version(now) != was_version))
+            or (not isinstance(read, WRITTEN) and (now is not was or version(now) != was_version))
             for read, now, (was, was_version, value) in zip(
                 reads, [read() for read in reads], before, strict=True
             )

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from torch.fx import Node
 
-from roadworthy.environment.hidden import tensor_matters
 from roadworthy.environment.movement import Movement
-from roadworthy.environment.numbers import Number
+from roadworthy.environment.nudging import tensor_matters
+from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import CapturedHalf
 from roadworthy.errors import Finding
@@ -82,7 +82,7 @@ def _written(source: EnvironmentSource, moved: Movement) -> Iterator[Finding]:
     """Inputs in which the captured step leaves something for the next one to read."""
     for name, mask in moved.inputs_written.items():
         read = source.inputs[name]
-        part = None if isinstance(read, Number) else mask.numpy()
+        part = None if isinstance(read, WRITTEN) else mask.numpy()
         if part is None or any(
             tensor_matters(source, half, read(), part, also=[read]) for half in ("step", "substep")
         ):

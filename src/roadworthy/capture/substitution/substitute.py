@@ -141,10 +141,18 @@ class Substitution(TorchFunctionMode):
         self.draws: list[str] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if _draws(func, args, kwargs or {}):
+        kwargs = kwargs or {}
+        like = next((t for t in types if not issubclass(t, torch.Tensor)), None)
+        if like is not None:
+            # An array of another library that stands for a tensor: it calls once more with that.
+            with self:
+                return like.__torch_function__(func, types, args, kwargs)
+        if _draws_one_number(func, args, kwargs):
+            return _that_number(args, kwargs)
+        if _draws(func, args, kwargs):
             self.draws.append(current_line())
         args = tree_map_only(torch.Tensor, self.stand_in, args)
-        kwargs = tree_map_only(torch.Tensor, self.stand_in, kwargs or {})
+        kwargs = tree_map_only(torch.Tensor, self.stand_in, kwargs)
         call = replaced(func, args, kwargs)
         return func(*args, **kwargs) if call is None else call()
 
@@ -219,3 +227,26 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
         training = kwargs.get("training", args[2] if len(args) > 2 else kwargs.get("train", True))
         return bool(training)
     return name in _RANDOM
+
+
+def _draws_one_number(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a call of randint has one number to choose from, as a delay that is fixed has."""
+    if getattr(func, "__name__", "") != "randint" or "out" in kwargs:
+        return False
+    low, high, _ = _bounds(args, kwargs)
+    return isinstance(low, int) and isinstance(high, int) and high - low == 1
+
+
+def _bounds(args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """The lowest number, the one after the highest, and the shape: `low` may be left out."""
+    said = [each for each in args if isinstance(each, int)]
+    shape = kwargs.get("size", next((e for e in args if isinstance(e, (tuple, list))), None))
+    high = kwargs.get("high", said[-1] if said else None)
+    low = kwargs.get("low", said[0] if len(said) == 2 or ("high" in kwargs and said) else 0)
+    return low, high, shape
+
+
+def _that_number(args: Any, kwargs: Any) -> torch.Tensor:
+    low, _, shape = _bounds(args, kwargs)
+    options = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
+    return torch.full(tuple(shape), low, **({"dtype": torch.int64} | options))

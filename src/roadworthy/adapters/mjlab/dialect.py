@@ -1,0 +1,49 @@
+"""mjlab's simulation, for an environment whose managers have the usual names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from roadworthy.adapters.managers.dialect import Candidate, Ring
+from roadworthy.adapters.managers.named import NamedManagers
+from roadworthy.adapters.managers.rings import of_groups
+from roadworthy.adapters.mjlab import buffers, outputs, problems, robot, state
+from roadworthy.errors import Finding
+
+Written = Literal["targets", "ctrl"]
+
+
+class MjlabDialect(NamedManagers):
+    """A `ManagerBasedRlEnv`; `written` says whether the file ends at the targets of the joints or
+    goes on through the actuators' delays and laws to the simulator's controls."""
+
+    def __init__(self, env: Any, written: Written = "targets") -> None:
+        super().__init__(env)
+        self.written = written
+        self.apply_ends_tick = written == "targets"
+
+    def settle(self) -> None:
+        for entity in self.env.scene.entities.values():
+            entity.data.encoder_bias.zero_()
+
+    def inputs(self) -> list[Candidate]:
+        return state.inputs(self.env)
+
+    def rings(self, names: Sequence[str]) -> list[Ring]:
+        found = [*of_groups(self.env, names)]
+        return [*found, *buffers.of_actuators(self.env)] if self.written == "ctrl" else found
+
+    def outputs(self) -> list[Candidate]:
+        if self.written == "ctrl":
+            return outputs.controls(self.env)
+        return outputs.targets(self.env)
+
+    def problems(self, names: Sequence[str]) -> list[Finding]:
+        return problems.problems(self, names)
+
+    def metadata(self, names: Sequence[str]) -> dict[str, str]:
+        return robot.metadata(self.env, self.groups(), names)
+
+    def randomised(self) -> list[Candidate]:
+        return state.randomised(self.env)

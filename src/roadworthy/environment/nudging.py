@@ -1,0 +1,184 @@
+"""Trials: whether the results of a step depend on a tensor, asked by giving it other values.
+
+A trial proves influence; the absence of one is believed after many values in many circumstances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import torch
+
+from roadworthy.capture.snapshot import Snapshot
+from roadworthy.environment.circumstances import CIRCUMSTANCES, Circumstance, put
+from roadworthy.environment.components import GetTensor
+from roadworthy.environment.source import EnvironmentSource, results
+from roadworthy.spec.port import Array
+from roadworthy.spec.tolerance import INFLUENCE
+
+# No fraction of a period: a sine of the nudged value must not come out the same.
+NUDGE = 0.6180339887
+# Beyond the limits that code compares with, in both directions.
+FAR = 1e6
+
+Results = list[torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspect:
+    """A tensor that moves and was read, at a line; `rest` marks the elements that are in question.
+
+    `shown` are the outputs that are the tensor itself, and so prove nothing.
+    """
+
+    tensor: torch.Tensor
+    where: str = ""
+    rest: Array | None = None
+    shown: tuple[str, ...] = ()
+
+
+class Trials:
+    """Trials from one moment of an environment, which is put back after each of them.
+
+    `others` are tensors that no attribute leads to; `also` are further tensors that count as
+    results.
+    """
+
+    def __init__(
+        self,
+        source: EnvironmentSource,
+        constants: Sequence[float] = (),
+        others: Sequence[torch.Tensor] = (),
+        also: Sequence[GetTensor] = (),
+    ) -> None:
+        self._source = source
+        self._constants = constants
+        self._also = also
+        # Once for all trials: each begins where the last one was put back to.
+        self._snapshot = Snapshot(*source.roots.values(), list(others))
+
+    def culprits(self, half: str, suspects: Sequence[Suspect]) -> list[Suspect]:
+        """Those that matter. All are tried at once; only where that shows something, by halves."""
+        apart = [each for each in suspects if each.shown]
+        together = [each for each in suspects if not each.shown]
+        found = self._among(half, together)
+        return found + [each for each in apart if self.matter(half, [each], wide=True)]
+
+    def _among(self, half: str, suspects: Sequence[Suspect]) -> list[Suspect]:
+        if not suspects or not self.matter(half, suspects, wide=True):
+            return []
+        if len(suspects) == 1:
+            return list(suspects)
+        middle = len(suspects) // 2
+        return [*self._among(half, suspects[:middle]), *self._among(half, suspects[middle:])]
+
+    def matter(self, half: str, suspects: Sequence[Suspect], *, wide: bool = False) -> bool:
+        """Whether other values of the suspects give other results.
+
+        `wide` asks in other circumstances too: what stands in for a ray that missed matters only
+        where one does.
+        """
+        if self._differ(half, suspects, None, self._constants):
+            return True
+        return any(
+            self._differ(half, suspects, each, ()) for each in (CIRCUMSTANCES if wide else ())
+        )
+
+    def _differ(
+        self,
+        half: str,
+        suspects: Sequence[Suspect],
+        circumstance: Circumstance | None,
+        constants: Sequence[float],
+    ) -> bool:
+        but = {name for each in suspects for name in each.shown}
+
+        def arranged() -> bool:
+            return circumstance is None or put(
+                self._source, circumstance, [each.tensor for each in suspects]
+            )
+
+        try:
+            plain = self._outcome(half, arranged, but)
+        except Exception:
+            return False  # these circumstances break the environment, whatever the suspects are
+        if plain is None or not same(plain, plain):
+            return False
+        for values in zip_longest(*(_others(each.tensor, constants) for each in suspects)):
+
+            def nudged(values: tuple[torch.Tensor | None, ...] = values) -> bool:
+                possible = arranged()
+                for suspect, other in zip(suspects, values, strict=True):
+                    if other is not None:
+                        _write(suspect, other)
+                return possible
+
+            try:
+                got = self._outcome(half, nudged, but)
+            except Exception:  # another value breaks the environment: it certainly matters
+                return True
+            if got is not None and not same(plain, got):
+                return True
+        return False
+
+    def _outcome(
+        self, half: str, arrange: Callable[[], bool], but: Collection[str]
+    ) -> Results | None:
+        """The results of one half of the step after `arrange`; None where that was not possible."""
+        source = self._source
+        try:
+            with torch.inference_mode():
+                if not arrange():
+                    return None
+                torch.manual_seed(0)
+                outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
+                counted = [value for name, value in outputs.items() if name not in but]
+                return [*counted, *memory.values(), *(read().clone() for read in self._also)]
+        finally:
+            self._snapshot.restore()
+
+
+def tensor_matters(
+    source: EnvironmentSource,
+    half: str,
+    tensor: torch.Tensor,
+    rest: Array | None,
+    also: Sequence[GetTensor] = (),
+) -> bool:
+    """Whether the results depend on one tensor, or on those of its elements that `rest` marks."""
+    trials = Trials(source, others=[tensor], also=also)
+    return trials.matter(half, [Suspect(tensor, rest=rest)])
+
+
+def _write(suspect: Suspect, other: torch.Tensor) -> None:
+    """Writes in place, so that every view of the tensor sees the other values too."""
+    tensor, rest = suspect.tensor, suspect.rest
+    if rest is not None and rest.shape == tuple(tensor.shape):
+        other = torch.where(torch.from_numpy(rest).to(tensor.device), other, tensor)
+    tensor.copy_(other)
+
+
+def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return all(INFLUENCE.close(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _others(tensor: torch.Tensor, constants: Sequence[float]) -> Iterator[torch.Tensor]:
+    """Other values: a little further, very far, and on both sides of the graph's constants."""
+    if tensor.dtype == torch.bool:
+        yield ~tensor
+        yield torch.zeros_like(tensor)
+        yield torch.ones_like(tensor)
+        return
+    if not tensor.is_floating_point():
+        yield torch.where(tensor > 0, tensor - 1, tensor + 1).to(tensor.dtype)
+    else:
+        yield tensor + NUDGE
+        yield -tensor
+    yield torch.zeros_like(tensor)
+    wild = [FAR, -FAR, *(each + shift for each in constants for shift in (0.0, 1.0, -1.0))]
+    limit = 2.0**62 if tensor.is_floating_point() else float(torch.iinfo(tensor.dtype).max)
+    for each in wild:
+        if abs(each) <= limit and (each >= 0 or tensor.dtype != torch.uint8):
+            yield torch.full_like(tensor, each)
