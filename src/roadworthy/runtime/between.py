@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from roadworthy.runtime.onnx_file import Field, NotAModel, fields, messages, name_in, text
+from roadworthy.cfile.protobuf import Field, NotAModel, fields
+from roadworthy.runtime.onnx_file import messages, name_in, text
 from roadworthy.spec.signature import Signature
 
 # Field numbers of onnx.proto.
