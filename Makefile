@@ -60,6 +60,7 @@ bench: $(READY_ALL)
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/export_time.py
+	$(BIN)/python benchmarks/checkpoint_export.py
 	$(BIN)/python benchmarks/verification.py
 	$(BIN)/python benchmarks/operator_sweep.py
 	$(BIN)/python benchmarks/c_speed.py

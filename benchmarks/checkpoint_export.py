@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import machine
 
 import roadworthy.demo
 
@@ -47,8 +48,6 @@ def measured(rounds: int) -> dict[str, object]:
             )
     best = {name: min(values) for name, values in took.items()}
     return {
-        "machine": platform.machine(),
-        "python": platform.python_version(),
         "seconds": best,
         "ratio": best["checkpoint"] / best["bare"],
         "goal": 1.5,
@@ -58,9 +57,8 @@ def measured(rounds: int) -> dict[str, object]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=machine.RESULTS / "checkpoint_export.json")
     arguments = parser.parse_args()
-    result = json.dumps(measured(arguments.rounds), indent=2)
-    print(result)
-    if arguments.out:
-        arguments.out.write_text(result + "\n")
+    results = measured(arguments.rounds)
+    print(json.dumps(results, indent=2))
+    print(machine.write(arguments.out, results))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.adapters.naming import named_after
 from roadworthy.adapters.spaces import ACTION, about_of, action_of, example_of, ports_of
 from roadworthy.errors import UsageError
 from roadworthy.source import Rewriting, Source
@@ -30,7 +31,7 @@ def describe(
             hint="pass a player that a Runner made: runner.create_player()",
         )
     spaces = ports_of(player.observation_space)
-    step = _class(player)(player)
+    step = named_after(player, _Step)(player)
     stated = {name: about_of(space) for name, space in spaces.items()}
     return Source(
         step,
@@ -148,8 +149,3 @@ def _meaning(player: Any) -> Action | None:
         sizes = tuple(int(part.n) for part in player.action_space)
         return Action(output=ACTION, kind="multi_discrete", sizes=sizes)
     return action_of(player.action_space)
-
-
-def _class(player: Any) -> type[_Step]:
-    """A step whose class has the name of the player's, which findings and the manifest show."""
-    return type(type(player).__name__, (_Step,), {"__module__": _Step.__module__})

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roadworthy.adapters.naming import named_after
 from roadworthy.adapters.spaces import ACTION, about_of, action_of, example_of, ports_of
 from roadworthy.errors import UsageError
 from roadworthy.source import Rewriting, Source
@@ -42,7 +43,7 @@ def describe(
     observed = wrappers.get("VecTransposeImage", model).observation_space
     if "VecTransposeImage" in wrappers:
         observed = wrappers["VecTransposeImage"].venv.observation_space
-    step = _class(model)(model, observed, statistics)
+    step = named_after(model, _Step)(model, observed, statistics)
     stated = {name: about_of(space) for name, space in step.spaces.items()}
     return Source(
         step,
@@ -189,8 +190,3 @@ def _choices(space: Any) -> int:
     if counts is not None:
         return int(np.sum(counts))
     return int(2 * np.prod(space.shape)) if space.shape else int(space.n)
-
-
-def _class(model: Any) -> type[_Step]:
-    """A step whose class has the name of the algorithm, which findings and the manifest show."""
-    return type(type(model).__name__, (_Step,), {"__module__": _Step.__module__})

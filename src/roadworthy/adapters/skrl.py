@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.adapters.naming import named_after
 from roadworthy.adapters.spaces import ACTION, OBS, action_of
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
@@ -37,7 +38,7 @@ def describe(
     model: Any = policy if agent is None else getattr(agent, "policy", None)
     if model is None and agent is not None:
         model, role = agent.q_network, role or "q_network"
-    step = _class(_Step, model)(model, _preprocessor(agent), role or "policy")
+    step = named_after(model, _Step)(model, _preprocessor(agent), role or "policy")
     given = example if example is not None else torch.zeros(1, int(model.num_observations))
     return Source(
         step,
@@ -124,7 +125,7 @@ def _rewriting(agent: Any, step: _Step) -> Rewriting | None:
     name = next(each.__name__ for each in type(step.policy).__mro__ if "Mixin" in each.__name__)
     if step.sizes or step.role == "q_network" or name.startswith("Deterministic"):
         return None
-    return Rewriting(_class(_AgentStep, agent)(agent, step), keywords="")
+    return Rewriting(named_after(agent, _AgentStep)(agent, step), keywords="")
 
 
 def _preprocessor(agent: Any) -> nn.Module | None:
@@ -133,8 +134,3 @@ def _preprocessor(agent: Any) -> nn.Module | None:
         if found is not None:
             return found if isinstance(found, nn.Module) else None
     return None
-
-
-def _class(kind: Any, thing: Any) -> Any:
-    """A step whose class has the name of what it steps, which findings and the manifest show."""
-    return type(type(thing).__name__, (kind,), {"__module__": kind.__module__})

@@ -169,12 +169,19 @@ def _refuse_code(found: Mapping[str, bytes], where: str) -> None:
 def _safetensors(data: bytes, where: str) -> dict[str, Tensor]:
     library: Any = need("safetensors.torch", extra="export")
     try:
-        return dict(library.load(data))
+        found = library.load(data)
     except Exception as error:  # its own exception has no public name
         raise UsageError(
             f"not a readable safetensors file ({_first_line(error)})", where=where, code=DAMAGED,
             hint="copy the file again from its source",
         ) from error  # fmt: skip
+    # The library hands tensors over in any order; layers follow each other by their numbers.
+    return {name: found[name] for name in sorted(found, key=_counted)}
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    """A key that puts layer 10 behind layer 9."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in name.split(".")]
 
 
 def read_json(data: bytes, where: str) -> Mapping[str, Any]:
