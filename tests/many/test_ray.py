@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 from collections.abc import Iterator
@@ -68,3 +69,10 @@ def test_a_lost_node_costs_nothing_but_time(cluster: Any, workshop: Path) -> Non
     assert sorted(there) == ["four", "one", "three", "two"]
     assert here == {name: there[name] for name in here}
     assert not [each for each in (workshop / "ray").iterdir() if ".partial-" in each.name]
+
+    # Whoever stops in the middle finds nothing half-written.
+    for _ in run_ray(perform, tasks(workshop, "stopped", ("one", "two")), cluster.address):
+        break
+    gc.collect()
+    left = {each.name for each in (workshop / "stopped").iterdir()}
+    assert left == set(sums(workshop / "stopped"))

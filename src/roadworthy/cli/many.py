@@ -55,12 +55,12 @@ def with_ray_address(words: Sequence[str]) -> list[str]:
     return found
 
 
-def option_words(context: typer.Context, leave_out: Sequence[str] = ()) -> list[str]:
+def option_words(context: typer.Context) -> list[str]:
     """The options of a command as words, but for those that say how many are done at once."""
     words: list[str] = []
     for option in context.command.params:
         value: Any = context.params.get(option.name or "")
-        if option.param_type_name != "option" or option.name in (*_HOW, *leave_out):
+        if option.param_type_name != "option" or option.name in _HOW:
             continue
         if value == option.default or value is None or value == ():
             continue

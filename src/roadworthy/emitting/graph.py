@@ -11,11 +11,12 @@ import onnx
 from onnx import compose, helper, numpy_helper
 
 from roadworthy.emitting.emission import model_of
-from roadworthy.spec.bundle import SIGNATURE_KEY, SUMS, Bundle
+from roadworthy.spec.bundle import SUMS, Bundle
 from roadworthy.spec.port import BATCH, Array
 
 # Under this key the file says which bundle it was made from: the sum of its SHA256SUMS.
-BUNDLE_KEY = "roadworthy.bundle"
+_OWN_KEYS = "roadworthy."
+BUNDLE_KEY = f"{_OWN_KEYS}bundle"
 _INSIDE = "policy/"
 FLOAT = onnx.TensorProto.FLOAT
 Shape = Sequence[int | str]
@@ -33,15 +34,12 @@ class Graph:
         model = onnx.load_from_string(model_of(bundle))
         # Inside, every name gets a prefix: those of the new ports are then free.
         self._model = compose.add_prefix(model, _INSIDE) if wrapped else model
-        # The signature tells of the ports that were.
+        # What Roadworthy wrote itself tells of the ports and names that were.
         self.metadata = {
             entry.key: entry.value
             for entry in model.metadata_props
-            if not wrapped and entry.key != SIGNATURE_KEY
+            if not wrapped and not entry.key.startswith(_OWN_KEYS)
         } | {BUNDLE_KEY: digest(bundle)}
-        self._types = {
-            port.name: port for port in (*self._model.graph.input, *self._model.graph.output)
-        }
         self._before: list[onnx.NodeProto] = []
         if wrapped:
             del self._model.graph.input[:]

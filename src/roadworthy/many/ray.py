@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roadworthy.errors import UsageError, need
-from roadworthy.many.local import died
+from roadworthy.many.local import PATIENCE_S, died
 from roadworthy.many.task import Outcome, Task, Work
 
 # How often Ray starts a task anew whose node is gone.
@@ -32,9 +32,9 @@ def run_ray(work: Work, tasks: Sequence[Task], address: str | None) -> Iterator[
                 where="--ray",
                 hint="ray start --head starts one; --ray without an address uses this machine",
             ) from error
+    perform = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
+    running: dict[Any, Task] = {perform.remote(task): task for task in tasks}
     try:
-        perform = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
-        running = {perform.remote(task): task for task in tasks}
         while running:
             for done in ray.wait(list(running), num_returns=1)[0]:
                 task = running.pop(done)
@@ -43,5 +43,10 @@ def run_ray(work: Work, tasks: Sequence[Task], address: str | None) -> Iterator[
                 except ray.exceptions.RayError as error:
                     yield died(task, f"{type(error).__name__}: {error}".splitlines()[0])
     finally:
+        # Left by Ctrl-C: those that have begun put away what they have made so far.
+        for left in running:
+            ray.cancel(left)
+        if running:
+            ray.wait(list(running), num_returns=len(running), timeout=PATIENCE_S)
         if ours:
             ray.shutdown()
