@@ -23,7 +23,6 @@ from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.ignoring import not_ignored
 from roadworthy.environment.movement import Movement, movement
 from roadworthy.environment.paths import Place, find
-from roadworthy.environment.reaching import Reach, reach
 from roadworthy.environment.running import Running, running
 from roadworthy.environment.source import CLOCK, EnvironmentSource, Tensors, results
 from roadworthy.environment.stepping import CapturedHalf, captured_halves, set_evaluation_mode
@@ -141,9 +140,8 @@ def _complete(
 ) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
     """The source with what process_actions hands over; hidden inputs are refused."""
     reads = {name: half.reads for name, half in halves.items()}
-    found, handed_over = hidden(
-        source, reads, moved, constants(halves), ran.codes_of_step, _reached(halves)
-    )
+    reached = {name: half.reach for name, half in halves.items()}
+    found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step, reached)
     findings = [*(each.finding(source) for each in found), *ran.findings]
     findings = not_ignored(source, findings)
     findings += unseen(source, moved)
@@ -158,10 +156,6 @@ def _complete(
     return source, captured_halves(source)
 
 
-def _reached(halves: Mapping[str, CapturedHalf]) -> dict[str, Reach]:
-    return {name: reach(half.graph) for name, half in halves.items()}
-
-
 def _pruned(
     source: EnvironmentSource, halves: dict[str, CapturedHalf]
 ) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
@@ -169,7 +163,7 @@ def _pruned(
 
     By the graph and not by trial: a command that only matters while a selector is on is used.
     """
-    used = [each.inputs for each in _reached(halves).values()]
+    used = [half.reach.inputs for half in halves.values()]
     unused = [name for name, *by in zip(source.ports, *used, strict=True) if not any(by)]
     unused = [name for name in unused if name in source.inputs]
     if not unused:

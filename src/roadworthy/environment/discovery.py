@@ -15,7 +15,6 @@ from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
 from roadworthy.environment.paths import Place, find
-from roadworthy.environment.reaching import reach
 from roadworthy.environment.running import running
 from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
@@ -64,7 +63,7 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
         reads = {name: half.reads for name, half in halves.items()}
         ran = running(source)
         moved = movement(source, ran.codes, reads)
-        reached = {name: reach(half.graph) for name, half in halves.items()}
+        reached = {name: half.reach for name, half in halves.items()}
         found, handed_over = hidden(
             source, reads, moved, constants(halves), ran.codes_of_step, reached
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
 from roadworthy.environment.exportable import ExportableEnvironment, register_idle_hooks
 from roadworthy.environment.numbers import WRITTEN
+from roadworthy.environment.reaching import Reach, reach
 from roadworthy.environment.source import (
     ACTIONS,
     EnvironmentSource,
@@ -103,13 +105,18 @@ def _rows_at(source: EnvironmentSource) -> tuple[str, int] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CapturedHalf:
     """The graph of one half of a policy step, and what it met besides its ports."""
 
     graph: torch.export.ExportedProgram
     reads: list[Read]
     draws: list[str]
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What of the graph reaches its outputs; asked for more than once."""
+        return reach(self.graph)
 
     def own_constants(self) -> None:
         """Changes the graph to hold copies: the environment's own tensors are about to be put back
