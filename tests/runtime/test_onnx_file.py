@@ -14,7 +14,7 @@ def test_pairs_are_those_that_onnx_reads(exported: Exported) -> None:
     data = exported.bundle.files["policy.onnx"]
     expected = {each.key: each.value for each in onnx.load_from_string(data).metadata_props}
     assert metadata(data) == expected
-    assert list(expected) == ["roadworthy.signature"]
+    assert list(expected) == ["roadworthy.lines", "roadworthy.signature"]
 
 
 @pytest.fixture
