@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from roadworthy.lines import LIBRARIES
+
 CPU = torch.device("cpu")
 # What stays as it is: the processor, and tensors that have no values anywhere.
 _KEPT = ("cpu", "meta")
@@ -98,11 +100,11 @@ def _here(device: Any) -> Any:
 
 
 def _asking(frame: FrameType | None) -> FrameType | None:
-    """The code that asks; None where it is torch's own. Modes of ours only hand it on."""
+    """The code that asks; None where it is a library's. Modes of ours only hand it on."""
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package != "roadworthy":
-            return None if package == "torch" else frame
+            return None if package in LIBRARIES else frame
         frame = frame.f_back
     return None
 

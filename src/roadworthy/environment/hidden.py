@@ -33,6 +33,7 @@ from roadworthy.environment.reaching import Reach
 from roadworthy.environment.running import halves
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding
+from roadworthy.spec.port import Array
 
 # What matters at one moment may be multiplied by zero at another: after so many live steps.
 MOMENTS = (0, 5, 17)
@@ -192,7 +193,22 @@ def _suspect(
         return None
     if is_held_by_port(place, source.roots, source.ports):
         return None
-    return Suspect(tensor, read.where, read.rest, tuple(_shown_by(source, tensor))), place
+    return Suspect(tensor, read.where, _in_question(source, read, moved, place, tensor)), place
+
+
+def _in_question(
+    source: EnvironmentSource, read: Read, moved: Movement, place: Place, tensor: torch.Tensor
+) -> Array | None:
+    """The elements that may be hidden; None for all of them.
+
+    Of a tensor that is an output itself those that never move are shown as they lie: a robot's
+    targets hold all joints, and an action term writes some of them.
+    """
+    mask = moved.differing.get(place.path)
+    if mask is None or mask.shape != tensor.shape or not _is_shown(source, tensor):
+        return read.rest
+    whole = read.rest is None or read.rest.shape != tuple(tensor.shape)
+    return mask.numpy() if whole else read.rest & mask.numpy()
 
 
 def _numbers(source: EnvironmentSource, moved: Movement, done: set[str]) -> Iterator[Hidden]:
@@ -253,10 +269,7 @@ def _unreached(
                             yield Hidden(place, kind, read.where, unreached=line.line)
 
 
-def _shown_by(source: EnvironmentSource, tensor: torch.Tensor) -> list[str]:
-    """The outputs that are this very memory: the part that no step writes is shown as it lies.
-
-    A robot's targets hold all joints, and an action term writes some of them.
-    """
+def _is_shown(source: EnvironmentSource, tensor: torch.Tensor) -> bool:
+    """Whether an output lies in the memory of a tensor."""
     first, last = tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size()
-    return [name for name, read in source.outputs.items() if first <= read().data_ptr() < last]
+    return any(first <= read().data_ptr() < last for read in source.outputs.values())

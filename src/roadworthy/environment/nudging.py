@@ -5,7 +5,7 @@ A trial proves influence; the absence of one is believed after many values in ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -28,15 +28,11 @@ Results = list[torch.Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suspect:
-    """A tensor that moves and was read, at a line; `rest` marks the elements that are in question.
-
-    `shown` are the outputs that are the tensor itself, and so prove nothing.
-    """
+    """A tensor that moves and was read, at a line; `rest` marks the elements in question."""
 
     tensor: torch.Tensor
     where: str = ""
     rest: Array | None = None
-    shown: tuple[str, ...] = ()
 
 
 class Trials:
@@ -61,18 +57,12 @@ class Trials:
 
     def culprits(self, half: str, suspects: Sequence[Suspect]) -> list[Suspect]:
         """Those that matter. All are tried at once; only where that shows something, by halves."""
-        apart = [each for each in suspects if each.shown]
-        together = [each for each in suspects if not each.shown]
-        found = self._among(half, together)
-        return found + [each for each in apart if self.matter(half, [each], wide=True)]
-
-    def _among(self, half: str, suspects: Sequence[Suspect]) -> list[Suspect]:
         if not suspects or not self.matter(half, suspects, wide=True):
             return []
         if len(suspects) == 1:
             return list(suspects)
         middle = len(suspects) // 2
-        return [*self._among(half, suspects[:middle]), *self._among(half, suspects[middle:])]
+        return [*self.culprits(half, suspects[:middle]), *self.culprits(half, suspects[middle:])]
 
     def matter(self, half: str, suspects: Sequence[Suspect], *, wide: bool = False) -> bool:
         """Whether other values of the suspects give other results.
@@ -93,15 +83,13 @@ class Trials:
         circumstance: Circumstance | None,
         constants: Sequence[float],
     ) -> bool:
-        but = {name for each in suspects for name in each.shown}
-
         def arranged() -> bool:
             return circumstance is None or put(
                 self._source, circumstance, [each.tensor for each in suspects]
             )
 
         try:
-            plain = self._outcome(half, arranged, but)
+            plain = self._outcome(half, arranged)
         except Exception:
             return False  # these circumstances break the environment, whatever the suspects are
         if plain is None or not same(plain, plain):
@@ -116,16 +104,14 @@ class Trials:
                 return possible
 
             try:
-                got = self._outcome(half, nudged, but)
+                got = self._outcome(half, nudged)
             except Exception:  # another value breaks the environment: it certainly matters
                 return True
             if got is not None and not same(plain, got):
                 return True
         return False
 
-    def _outcome(
-        self, half: str, arrange: Callable[[], bool], but: Collection[str]
-    ) -> Results | None:
+    def _outcome(self, half: str, arrange: Callable[[], bool]) -> Results | None:
         """The results of one half of the step after `arrange`; None where that was not possible."""
         source = self._source
         try:
@@ -134,8 +120,8 @@ class Trials:
                     return None
                 torch.manual_seed(0)
                 outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
-                counted = [value for name, value in outputs.items() if name not in but]
-                return [*counted, *memory.values(), *(read().clone() for read in self._also)]
+                more = (read().clone() for read in self._also)
+                return [*outputs.values(), *memory.values(), *more]
         finally:
             self._snapshot.restore()
 

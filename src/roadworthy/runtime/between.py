@@ -79,6 +79,9 @@ def between(model: bytes, signature: Signature) -> Between | None:
 def _taken_out(
     whole: memoryview, graph: memoryview, choice: _Node, applies: memoryview, signature: Signature
 ) -> Between | None:
+    ports = {each.name for each in signature.outputs} | {each.output for each in signature.memory}
+    if ports != set(choice.outputs):  # something is computed behind the choice
+        return None
     nodes = [_Node.of(each) for each in messages(applies, _NODES)]
     infos = list(messages(applies, _OUTPUTS))
     inner = dict(zip(choice.outputs, (name_in(i, _VALUE_NAME) for i in infos), strict=True))
