@@ -86,7 +86,8 @@ def test_smaller_weights_are_refused_where_the_return_is_lost(
 ) -> None:
     folder = export_once("mlp").folder
     full, half, byte = shrink(folder, env=lambda: Echo(folder), episodes=2, margin=0.02)
-    assert full.constant_bytes > half.constant_bytes > byte.constant_bytes
+    # So few weights that the scales of their rows outweigh what bytes save beside half floats.
+    assert full.constant_bytes > max(half.constant_bytes, byte.constant_bytes)
     assert full.played.mean_return == pytest.approx(20, abs=1e-3)
     assert 0 < half.lost < 0.02 < byte.lost
     half.write(tmp_path / "half")

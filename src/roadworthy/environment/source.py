@@ -164,7 +164,7 @@ def refuse_other_types(env: object) -> None:
             f"a {type(env).__name__} is no environment that can be exported: expected an "
             "ExportableEnvironment, or an environment of a framework that an adapter knows",
             where="env",
-            hint="derive an adapter from rw.ExportableEnvironment; docs/environments.md shows one",
+            hint="derive an adapter from roadworthy.environment.ExportableEnvironment: docs/environments.md",
         )
 
 

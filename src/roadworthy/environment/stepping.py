@@ -168,7 +168,9 @@ def _on_cpu(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram
     held = (*graph.state_dict.values(), *graph.constants.values(), *graph.example_inputs[0])
     if all(each.device.type == "cpu" for each in held if isinstance(each, torch.Tensor)):
         return graph
-    return move_to_device_pass(graph, "cpu")
+    moved = move_to_device_pass(graph, "cpu")
+    moved.graph_module.recompile()  # the pass leaves its code as it was
+    return moved
 
 
 def set_evaluation_mode(env: ExportableEnvironment, actor: torch.nn.Module) -> None:
