@@ -98,5 +98,6 @@ def test_every_option_in_a_message_exists() -> None:
         for name in re.findall(r"(?<!\w)--[a-z][a-z-]*", said)
     }
     known |= {"--version", "--json", "--upgrade", "--help", "--debug"}
-    known |= {"--force-reinstall", "--head", "--build", "--export"}  # of pip, Ray, CMake, the linker
+    # Those of pip, Ray, CMake and the linker.
+    known |= {"--force-reinstall", "--head", "--build", "--export"}
     assert [each for each in named if each[1] not in known] == []

@@ -164,7 +164,8 @@ def refuse_other_types(env: object) -> None:
             f"a {type(env).__name__} is no environment that can be exported: expected an "
             "ExportableEnvironment, or an environment of a framework that an adapter knows",
             where="env",
-            hint="derive an adapter from roadworthy.environment.ExportableEnvironment: docs/environments.md",
+            hint="derive an adapter from roadworthy.environment.ExportableEnvironment "
+            "(docs/environments.md)",
         )
 
 
