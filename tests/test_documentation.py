@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The two that everybody reads first stand for the others, which are left to `make test-all`.
 IN_MAKE_TEST = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
-BINARY = {".safetensors", ".pt", ".pth", ".npz", ".pkl", ".zip"}
+BINARY = {".safetensors", ".pt", ".pth", ".npz", ".pkl", ".zip", ".png", ".xz"}
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
