@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -164,10 +166,12 @@ def export(
             found = environment_of(task, motion_file)
             given |= {"actor": checkpoint, "task": task}
         refuse_bare_module(found, given)
-        bundle = export_policy(
-            found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,
-            metadata=metadata, options=options,
-        )  # fmt: skip
+        # What a policy or a simulator prints while it runs must not stand in the way of --json.
+        with redirect_stdout(sys.stderr):
+            bundle = export_policy(
+                found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,
+                metadata=metadata, options=options,
+            )  # fmt: skip
     emitted = emit_all(folder, emit)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
     size = sum(len(data) for data in bundle.files.values())
