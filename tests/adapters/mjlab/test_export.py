@@ -101,6 +101,8 @@ def test_a_cartpole_gives_what_mjlab_gives_over_300_steps_with_resets(
     assert found.resets >= 5
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_go1_gives_what_mjlab_gives_and_carries_its_robot(tmp_path: Path) -> None:
     made = exported(GO1, short_episodes, tmp_path / "out")
     assert made.after == made.before
