@@ -167,9 +167,9 @@ def test_choice_of_the_caller_around_the_export_changes_nothing(tmp_path: Path) 
 
 def test_ill_conditioned_truncated_normal_is_as_far_off_as_pytorch(tmp_path: Path) -> None:
     """The difference of two nearly equal float32 numbers: PyTorch itself is nowhere near it."""
-    net = nn.Sequential(nn.Linear(4, 6), NormalParamExtractor())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 6), NormalParamExtractor())
         nn.init.normal_(net[0].weight)
     far = ProbabilisticActor(
         Module(net, ["observation"], ["loc", "scale"]),
