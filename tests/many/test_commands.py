@@ -68,6 +68,7 @@ def test_a_bundle_is_no_folder_for_many(workshop: Path) -> None:
     assert "out is a bundle, and many go to folders in it" in refused.err
 
 
+@pytest.mark.long  # a minute and a half, most of it the start of two workers
 def test_ctrl_c_leaves_no_half_written_folder(workshop: Path) -> None:
     words = ["export", "pol.py:one", "pol.py:two", "pol.py:three", "pol.py:four", "-o", "out"]
     running = subprocess.Popen(
