@@ -66,7 +66,7 @@ class Autocast(nn.Module):
         return action.float()
 
 
-@people.case({"obs": torch.zeros(1, OBS)}, refused="RW106")
+@people.case({"obs": torch.zeros(1, OBS)}, margin=5e-2)
 def autocast() -> nn.Module:
     return Autocast()
 
