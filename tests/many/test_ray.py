@@ -19,6 +19,7 @@ from roadworthy.many.task import Task
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.framework,
+    pytest.mark.long,  # two minutes: two nodes start, and one of them is lost
     pytest.mark.filterwarnings("ignore"),  # of Ray's own sockets and processes
 ]
 SMALL = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}

@@ -32,6 +32,9 @@ class WasmEngine:
         self._where = artifact.where
         config = self._wasmtime.Config()
         config.consume_fuel = True
+        # Other libraries take a process's signal handlers over: what must be stopped is checked for
+        # in the code itself, and no signal is waited for.
+        config.signals_based_traps = False
         self._engine = self._wasmtime.Engine(config)
         self._made: dict[tuple[tuple[str, int], ...], tuple[Any, Sequence[Array]]] = {}
         if self._text.is_for_every_size:
