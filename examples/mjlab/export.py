@@ -16,7 +16,7 @@ TASK = "Mjlab-Cartpole-Swingup"
 HERE = Path(__file__).parent
 
 
-def main(checkpoint: str = str(HERE / "actor.pt"), steps: int = 200) -> None:
+def main(checkpoint: str, steps: int = 200) -> None:
     """Writes `cartpole/`, the simulator's model, and what mjlab's own step made of it."""
     env = environment_of(TASK)
     bundle = rw.export_environment(env, checkpoint, "cartpole", task=TASK, progress=False)
@@ -37,4 +37,4 @@ def main(checkpoint: str = str(HERE / "actor.pt"), steps: int = 200) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1] if len(sys.argv) > 1 else str(HERE / "actor.pt"))
