@@ -214,9 +214,24 @@ def test_run_plays_the_codes_of_the_table_and_knows_the_bounds(workshop: Path) -
     assert "the policy gives continuous in [-50.0, 50.0], the environment takes [-2, 2]" in wide.err
 
 
+TALKS = """
+import torch
+
+class Actor(torch.nn.Linear):
+    def forward(self, obs):
+        print("acting")
+        return super().forward(obs)
+
+actor = Actor(4, 2)
+"""
+
+
 def test_what_a_file_prints_or_how_it_quits_does_not_disturb_the_result(workshop: Path) -> None:
     (workshop / "chatty.py").write_text("print('loading')\nfrom my_policy import cartpole\n")
     words = ["export", "chatty.py:cartpole", "-o", "chatty", "--json"]
+    assert roadworthy(*words, cwd=workshop).json()["certificate"]["passed"] is True
+    (workshop / "talks.py").write_text(TALKS)
+    words = ["export", "talks.py:actor", "--input", "obs=4", "-o", "talks", "--json"]
     assert roadworthy(*words, cwd=workshop).json()["certificate"]["passed"] is True
     (workshop / "quits.py").write_text("import sys\nsys.exit(3)\nactor = None\n")
     result = roadworthy("export", "quits.py:actor", "-o", "x", cwd=workshop)
