@@ -67,12 +67,20 @@ class FrameStack(Network):
 
 
 def stacked(
-    source: Source, count: int, *, axis: int = -1, repeat_first: bool = False, port: str = "obs"
+    source: Source,
+    count: int | None,
+    *,
+    axis: int = -1,
+    repeat_first: bool = False,
+    port: str = "obs",
 ) -> Source:
     """The source whose port takes one observation, where its network sees `count` of them.
 
     `axis` is the one along which they lie, counted as in the stack without the batch: 0 or -1.
+    Where nothing is said of a stack the source stays as it is.
     """
+    if count is None:
+        return source
     actor = source.module
     assert isinstance(actor, Actor)
     example = source.example[port]

@@ -46,8 +46,6 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
         source = head.source(network, network.example(), network.memory(), outputs)
-        if answers.frame_stack is None:
-            return source
         return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
 
     return Reading(

@@ -116,8 +116,6 @@ def read(contents: Contents, answers: Answers) -> Reading:
         network = ChainNetwork(chain, activation, images, contents.where)
         whole = network if atoms is None else Atoms(network, atoms)
         source = head.source(whole, network.example(), network.memory(), outputs)
-        if answers.frame_stack is None:
-            return source
         return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
 
     return Reading(
