@@ -89,7 +89,7 @@ class PartlyWritten(Cart):
 
 def test_an_output_of_which_a_step_writes_a_part_is_exported(tmp_path: Path) -> None:
     bundle = rw.export_environment(PartlyWritten(), actor(), tmp_path / "out")
-    assert [memory.name for memory in bundle.signature.memory] == ["action"]
+    assert not bundle.signature.memory  # every tick decides: nothing waits for a tick between
     got = first_step(tmp_path / "out", 0.0, 1.0)
     assert got["targets"][0, [0, 2]].tolist() == [0.5, 0.5]
 

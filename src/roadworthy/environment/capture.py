@@ -111,7 +111,7 @@ def capture_environment(
         several = None if alone else _symbolic_halves(source)
         halves = several or halves
         signature = _signature(source, initial, symbolic=several is not None)
-        reads = [read for half in halves.values() for read in half.reads]
+        reads = [read for half in _that_run(source, halves).values() for read in half.reads]
         for half in halves.values():
             half.own_constants()
         return EnvironmentOriginal(
@@ -139,8 +139,9 @@ def _complete(
     source: EnvironmentSource, halves: dict[str, CapturedHalf], moved: Movement, ran: Running
 ) -> tuple[EnvironmentSource, dict[str, CapturedHalf]]:
     """The source with what process_actions hands over; hidden inputs are refused."""
-    reads = {name: half.reads for name, half in halves.items()}
-    reached = {name: half.reach for name, half in halves.items()}
+    run = _that_run(source, halves)
+    reads = {name: half.reads for name, half in run.items()}
+    reached = {name: half.reach for name, half in run.items()}
     found, handed_over = hidden(source, reads, moved, constants(halves), ran.codes_of_step, reached)
     findings = [*(each.finding(source) for each in found), *ran.findings]
     findings = not_ignored(source, findings)
@@ -154,6 +155,13 @@ def _complete(
     named = {_name(place, taken): partial(place.get, roots) for place in handed_over}
     source = replace(source, handed_over=named)
     return source, captured_halves(source)
+
+
+def _that_run(
+    source: EnvironmentSource, halves: dict[str, CapturedHalf]
+) -> dict[str, CapturedHalf]:
+    """Without the ticks between two decisions where every tick decides: nobody waits for those."""
+    return halves if source.env.decimation > 1 else {"step": halves["step"]}
 
 
 def _pruned(
