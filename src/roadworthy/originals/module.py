@@ -24,6 +24,7 @@ from roadworthy.originals.advisories import advisories
 from roadworthy.originals.beside import left_beside
 from roadworthy.originals.choosing import watched
 from roadworthy.originals.exact import yardstick
+from roadworthy.originals.forgetting import forgetting
 from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
 from roadworthy.originals.original import Choosing, Mutant, Original, TorchValue, Yardstick
@@ -155,7 +156,10 @@ class ModuleOriginal(Original):
         fresh = {m.name: torch.from_numpy(m.fresh(self._example_rows)) for m in signature.memory}
         with export_mode(self.source):
             slots = slots_for(self.source, signature)
-            held = tuple(unapplied(self.source, slots, fresh))
+            held = (
+                *unapplied(self.source, slots, fresh),
+                *forgetting(self.source, slots, fresh),
+            )
         around = left_beside(self.source)
         return (*advisories(self.source, signature), *held, *around, *compared_with(self.source))
 

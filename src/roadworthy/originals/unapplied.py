@@ -11,14 +11,13 @@ import torch
 from torch import nn
 from torch.distributions import Distribution
 
-from roadworthy.capture.call_style import call_style
-from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.memory import Slot as MemorySlot
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.reach import Slot
 from roadworthy.capture.state.unread import held, read
 from roadworthy.errors import Finding
+from roadworthy.originals.calling import caller
 from roadworthy.source import Source
 from roadworthy.spec.transforms import EpsInsideRoot
 
@@ -42,17 +41,7 @@ def unapplied(source: Source, slots: Sequence[MemorySlot], memory: Tensors) -> I
     twins = _twins(source, places)
     if not statistics and not scales and not twins:
         return
-    arguments = [each.name for each in slots if each.path is None]
-    composed = ComposedPolicy(source, call_style(source, arguments), tuple(slots))
-
-    def call(index: int) -> list[torch.Tensor]:
-        with torch.no_grad():
-            outputs, after = composed(
-                {name: value.clone() for name, value in source.tensors.items()},
-                {name: value.clone() for name, value in memory.items()},
-            )
-        return [*outputs.values(), *after.values()]
-
+    call = caller(source, slots, memory)
     try:
         with preserved(module):
             call(0)

@@ -97,3 +97,22 @@ def test_statistics_that_are_alike_for_all_elements_are_known_when_they_are_appl
     policy.scale.fill_(3.0)
     given = rw.EpsOutsideRoot(mean=policy.loc, std=policy.scale, eps=1e-8)
     assert warnings(policy, normalizer=given) == [("RW109", "Normalises.scale")]
+
+
+class Sequences(nn.Module):
+    """Trained on whole sequences, and called on one step without a state."""
+
+    def __init__(self, window: int = 1) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(4 // window, 8, batch_first=True), nn.Linear(8, 2)
+        self.window = window
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        out, _ = self.rnn(obs.unflatten(1, (self.window, -1)))
+        return self.head(out[:, -1])  # type: ignore[no-any-return]
+
+
+def test_a_cell_that_starts_from_zeros_at_every_call_is_asked_after() -> None:
+    assert warnings(Sequences()) == [("RW107", "Sequences.rnn")]
+    assert warnings(Sequences(), ignore=["rnn"]) == []
+    assert warnings(Sequences(window=2)) == []
