@@ -180,3 +180,20 @@ def test_repr_shows_the_ports(load: Load) -> None:
         "memory  c        float32 (1, batch, 16) from 0.0  c_in → c_out\n"
         ")"
     )
+
+
+def test_nested_observations_are_taken_as_they_were_given_to_the_module(load: Load) -> None:
+    policy = load("nested_dict_observation")
+    flat = {
+        port.name: np.ones([1, *port.shape[1:]], np.float32) for port in policy.signature.inputs
+    }
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *above, last = name.split(".")
+        place = nested
+        for each in above:
+            place = place.setdefault(each, {})
+        place[last] = value
+    assert nested.keys() != flat.keys()
+    expected, got = policy.step(flat), policy.step(nested)
+    assert all(np.array_equal(expected[name], got[name]) for name in expected)

@@ -43,6 +43,15 @@ def warn_nan(where: str) -> None:
     )
 
 
+def flat(inputs: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Inputs by port: what is nested, as the observations of a Dict space are, by dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in inputs.items():
+        inside = isinstance(value, Mapping)
+        found |= flat(value, f"{above}{name}.") if inside else {f"{above}{name}": value}
+    return found
+
+
 def arrays(
     signature: Signature, inputs: Mapping[str, Any], cast: Callable[[Port, Any], Any]
 ) -> dict[str, Any]:

@@ -255,7 +255,7 @@ class Policy:
             )
         values = feeds.arrays(
             self.signature,
-            inputs,
+            feeds.flat(inputs),
             lambda port, value: self._buffers.value(port, value, self._noted),
         )
         dims, unbatched = feeds.dims(self.signature, values)
