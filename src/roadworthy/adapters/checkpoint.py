@@ -40,7 +40,7 @@ def describe(
     outputs       besides the action: "action_raw", "value", "logits" or "mean"
     """
     contents = open_checkpoint(path, trust=trust)
-    answers = answers_from(env, assume, vecnormalize, frame_stack)
+    answers = answers_from(env, assume, vecnormalize, frame_stack, outputs or ())
     try:
         reading = checkpoints.read(contents, answers)
     except UsageError as error:
@@ -80,6 +80,7 @@ def answers_from(
     assume: Mapping[str, object] | None = None,
     vecnormalize: str | os.PathLike[str] | None = None,
     frame_stack: int | None = None,
+    outputs: Sequence[str] = (),
 ) -> Answers:
     """All that the user said about a checkpoint."""
     if frame_stack is not None and frame_stack < 2:
@@ -96,6 +97,7 @@ def answers_from(
         env=None if env is None else environment(env),
         vecnormalize=statistics,
         frame_stack=frame_stack,
+        outputs=outputs,
     )
 
 

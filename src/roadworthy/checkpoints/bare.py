@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from roadworthy.checkpoints.actor import stacked
 from roadworthy.checkpoints.chain import chain_of, refuse_no_chain
-from roadworthy.checkpoints.chain_network import ChainNetwork, ask_images
+from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
+from roadworthy.checkpoints.pictures import ask_images
 from roadworthy.checkpoints.questions import (
     ask_activation,
     ask_head,
@@ -33,7 +34,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
     chain = chain_of(weights)
     refuse_no_chain(chain, contents.where)
     activation = ask_activation(answers)
-    images = ask_images(answers, chain) if chain.of("conv") else None
+    images = ask_images(answers, chain.kernels) if chain.kernels else None
     if chain.of("lstm", "gru"):
         answers.note("behind the recurrent layer", "no activation", "the usual way")
     ask_no_normalizer(answers)
@@ -46,7 +47,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
         source = head.source(network, network.example(), network.memory(), outputs)
-        return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
+        return stacked(
+            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
+        )
 
     return Reading(
         framework=NAME,

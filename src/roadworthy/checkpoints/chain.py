@@ -50,6 +50,11 @@ class Chain:
         return tuple(each for each in self.layers if each.kind in kinds)
 
     @property
+    def kernels(self) -> list[Tensor]:
+        """The weights of the convolutions, in order."""
+        return [each.weights["weight"] for each in self.of("conv")]
+
+    @property
     def text(self) -> str:
         """In words: "conv 32 → 64, MLP 3136 → 512 → 6"."""
         parts = []
@@ -64,7 +69,8 @@ class Chain:
         """Whether an activation stands between two layers that follow each other."""
         (one, here), (other, there) = before.place, after.place
         if one == other and here is not None and there is not None:
-            return there - here > 1  # a place without weights
+            flattened = before.kind == "conv" and after.kind == "linear"
+            return there - here > 1 + flattened  # a place without weights; one of them flattens
         # Named layers: a norm directly behind what it normalises, an activation behind everything.
         return after.kind != "norm"
 

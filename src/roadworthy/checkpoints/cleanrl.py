@@ -10,9 +10,10 @@ from torch import Tensor
 
 from roadworthy.checkpoints.actor import Network, Tensors, stacked
 from roadworthy.checkpoints.chain import chain_of, refuse_no_chain
-from roadworthy.checkpoints.chain_network import ChainNetwork, ask_images
+from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.layers import Weights
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
+from roadworthy.checkpoints.pictures import ask_images
 from roadworthy.checkpoints.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
 from roadworthy.source import Source
@@ -91,8 +92,8 @@ def read(contents: Contents, answers: Answers) -> Reading:
         channels = chain.layers[0].inputs
         images = ask_images(
             answers,
-            chain,
-            shape=[(f"{channels},84,84" if square else None, DEFAULT)],
+            chain.kernels,
+            usual_shape=[(f"{channels},84,84" if square else None, DEFAULT)],
             divisor=[("255" if usual else None, DEFAULT)],
             strides=[("4,2,1" if usual else None, DEFAULT)],
             padding=[("0" if usual else None, DEFAULT)],
@@ -116,7 +117,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
         network = ChainNetwork(chain, activation, images, contents.where)
         whole = network if atoms is None else Atoms(network, atoms)
         source = head.source(whole, network.example(), network.memory(), outputs)
-        return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
+        return stacked(
+            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
+        )
 
     return Reading(
         framework=NAME,

@@ -19,11 +19,18 @@ from roadworthy.spec.transforms import MultiDiscrete as ChooseEach
 Found = Sequence[tuple[object, str]]
 
 
-def ask_activation(answers: Answers, found: Found = (), others: Sequence[str] = ()) -> str | None:
+def ask_activation(
+    answers: Answers,
+    found: Found = (),
+    others: Sequence[str] = (),
+    *,
+    name: str = "activation",
+    what: str = "the function between the layers",
+) -> str | None:
     """The name of the activation between the layers."""
     return answers.ask(
-        "activation",
-        "the function between the layers; the weights do not say it",
+        name,
+        f"{what}; the weights do not say it",
         read=activation_name,
         found=found,
         choices=tuple(ACTIVATIONS),
