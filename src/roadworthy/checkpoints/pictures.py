@@ -12,7 +12,7 @@ from roadworthy.checkpoints.layers import ACTIVATIONS, Weights, loaded, numbers,
 from roadworthy.checkpoints.questions import Found, whole_numbers
 from roadworthy.checkpoints.questions import numbers as read_numbers
 from roadworthy.checkpoints.reading import ENV, Answers
-from roadworthy.checkpoints.spaces import Box
+from roadworthy.checkpoints.spaces import Box, Dict
 from roadworthy.spec.transforms import EpsInsideRoot, Normalizer
 
 SHAPES = "the shapes"
@@ -58,11 +58,13 @@ def ask_images(
     channels: Found = (),
     shift: float = 0.0,
     name: str = "image",
+    port: str = "obs",
 ) -> Images | None:
     """What the weights of convolutions do not say; the keywords are what others say of it."""
     count = len(kernels)
     env = answers.env.observation if answers.env else None
-    box = env if isinstance(env, Box) else None
+    own = env.spaces.get(port) if isinstance(env, Dict) else env
+    box = own if isinstance(own, Box) else None
     told = ",".join(map(str, box.shape)) if box else None
 
     def each(text: str) -> tuple[int, ...]:
