@@ -96,10 +96,11 @@ def recording(folder: Path) -> Recording:
 
 def drawn(rng: np.random.Generator, shape: tuple[int, ...], *, pixels: bool) -> Any:
     """Observations as they are kept: bytes of an image, or sixteenths."""
-    if pixels:
+    if len(shape) == 5:
         # Noise at another place in every row: a kept file packs what it has seen before.
         steps, rows, *row = shape
-        noise = rng.integers(0, 256, int(np.prod(row)), dtype=np.uint8)
+        low, high, kind = (0, 256, np.uint8) if pixels else (-40, 41, np.int8)
+        noise = rng.integers(low, high, int(np.prod(row)), dtype=kind)
         moved = [np.roll(noise, by) for by in rng.integers(0, len(noise), steps * rows)]
         return np.stack(moved).reshape(shape)
     return np.clip(np.round(rng.normal(0, 20, shape)), -127, 127).astype(np.int8)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import nn
+
 from roadworthy.checkpoints.actor import stacked
-from roadworthy.checkpoints.chain import chain_of, refuse_no_chain
+from roadworthy.checkpoints.chain import chain_of, critic_of, refuse_no_chain
 from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.pictures import ask_images
@@ -15,6 +17,7 @@ from roadworthy.checkpoints.questions import (
     ask_no_normalizer,
 )
 from roadworthy.checkpoints.reading import Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
 from roadworthy.source import Source
 
 NAME = "a bare state_dict"
@@ -39,6 +42,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
         answers.note("behind the recurrent layer", "no activation", "the usual way")
     ask_no_normalizer(answers)
     head = ask_head(answers, chain.layers[-1].outputs)
+    critic = critic_of(weights, chain)
     for name in chain.noise:
         answers.note(name, "the noise of training, not used")
 
@@ -46,6 +50,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert activation is not None
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
+        if VALUE in outputs:
+            assert not isinstance(critic, str)
+            network.add_critic(critic, activation, nn.Identity())
         source = head.source(network, network.example(), network.memory(), outputs)
         return stacked(
             source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
@@ -59,6 +66,10 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=chain.unexplained,
-        outputs=head.outputs if head else ("action", "action_raw", "logits"),
+        outputs=(
+            *(head.outputs if head else ("action", "action_raw", "logits")),
+            *(() if isinstance(critic, str) else (VALUE,)),
+        ),
+        absent={VALUE: critic} if isinstance(critic, str) else {},
         build=build,
     )

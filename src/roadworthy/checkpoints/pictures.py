@@ -149,20 +149,32 @@ class Standardised(nn.Module):
 
 
 class ImageInput(nn.Module):
-    """From an image as the environment gives it to what the first convolution takes."""
+    """From an image as the environment gives it to what the first convolution takes.
 
-    def __init__(self, images: Images, statistics: Normalizer | None = None) -> None:
+    statistics_first  whether they are of pixels as they are, before anything is divided
+    """
+
+    def __init__(
+        self,
+        images: Images,
+        statistics: Normalizer | None = None,
+        *,
+        statistics_first: bool = False,
+    ) -> None:
         super().__init__()
-        self.images = images
+        self.images, self.first = images, statistics_first
         self.normalized = Standardised(statistics, images.shape) if statistics else nn.Identity()
 
     def forward(self, image: Tensor) -> Tensor:
         value = image.float()
+        if self.first:
+            value = self.normalized(value)
         if self.images.shift:
             value = value - self.images.shift
         if self.images.divisor != 1:
             value = value / self.images.divisor
-        value = self.normalized(value)
+        if not self.first:
+            value = self.normalized(value)
         return value.permute(0, 3, 1, 2) if self.images.channels_last else value
 
 

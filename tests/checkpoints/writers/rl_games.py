@@ -99,12 +99,14 @@ def player(
             "clip_actions": clip_actions,
         },
     }  # fmt: skip
+    threads = torch.get_num_threads()
     with contextlib.redirect_stdout(io.StringIO()):
         from rl_games.torch_runner import Runner
 
         runner = Runner()
         runner.load({"params": settings})
         made = runner.create_player()
+    torch.set_num_threads(threads)  # a Runner takes four, which wait for each other
     with torch.no_grad():
         for value in made.model.parameters():
             value.add_(0.1 * torch.randn_like(value))

@@ -12,8 +12,9 @@ from roadworthy.checkpoints.layers import ACTIVATIONS, under
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.checkpoints.questions import ask_activation, ask_bounds, numbers
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
 from roadworthy.checkpoints.rl_games.images import ask_cnn, cnn_text
-from roadworthy.checkpoints.rl_games.network import VALUE, Functions, Policy
+from roadworthy.checkpoints.rl_games.network import Functions, Policy
 from roadworthy.checkpoints.rl_games.wiring import Wiring, wiring_of
 from roadworthy.source import Source
 from roadworthy.spec.transforms import (

@@ -12,10 +12,9 @@ from roadworthy.checkpoints.actor import Network, Tensors, results
 from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
 from roadworthy.checkpoints.memory import start, start_of_critic, stepped, stepped_critic
 from roadworthy.checkpoints.pictures import ImageInput, Images, convolutions
+from roadworthy.checkpoints.returns import VALUE, returns_of
 from roadworthy.checkpoints.rl_games.wiring import Wiring
 from roadworthy.spec.transforms import Normalizer
-
-VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +71,6 @@ class Side(nn.Module):
 class Policy(Network):
     """The actor with the heads of its action; and the critic, where its value is wanted."""
 
-    value_mean: Tensor
-    value_scale: Tensor
-
     def __init__(
         self,
         own: Mapping[str, Tensor],
@@ -101,12 +97,9 @@ class Policy(Network):
             return
         if any(name.startswith(("critic_", "c_rnn.")) for name in own):
             self.critic = Side(own, wiring, functions, images, where, critic=True)
-        self.value_last = ACTIVATIONS[functions.value]()
-        self.normalized = bool(returns)
-        if returns:
-            variance = returns["running_var"].float()
-            self.register_buffer("value_mean", returns["running_mean"].float())
-            self.register_buffer("value_scale", (variance + 1e-5).sqrt())
+        self.valued = nn.Sequential(
+            ACTIVATIONS[functions.value](), returns_of(returns or {}, eps=1e-5)
+        )
 
     def example(self) -> Tensors:
         return {"obs": self.images.example() if self.images else torch.zeros(1, self.inputs)}
@@ -125,15 +118,8 @@ class Policy(Network):
             if self.critic is not None:
                 latent, after = self.critic(seen, ports)
                 more = {**more, **after}
-            more = {**more, VALUE: self._value(self.value_head(latent))}
+            more = {**more, VALUE: self.valued(self.value_head(latent))}
         return results(action, wanted, more)
-
-    def _value(self, value: Tensor) -> Tensor:
-        """The value in the units of rewards: training normalises returns, and clips at 5."""
-        value = self.value_last(value)
-        if not self.normalized:
-            return value
-        return value.clamp(-5.0, 5.0) * self.value_scale + self.value_mean
 
 
 def _of_critic(name: str) -> str:

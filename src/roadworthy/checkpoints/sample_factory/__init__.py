@@ -14,13 +14,14 @@ from roadworthy.checkpoints.layers import under
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import ask_activation, whole_numbers
 from roadworthy.checkpoints.reading import ENV, Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
 from roadworthy.checkpoints.sample_factory.encoders import (
     SETTINGS,
     Encoding,
     ask_encoder_images,
     encodings,
 )
-from roadworthy.checkpoints.sample_factory.network import HEAD, VALUE, Policy
+from roadworthy.checkpoints.sample_factory.network import HEAD, Policy
 from roadworthy.checkpoints.spaces import Box, Discrete
 from roadworthy.checkpoints.spaces import MultiDiscrete as Several
 from roadworthy.source import Source

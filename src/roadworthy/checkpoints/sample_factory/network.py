@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from roadworthy.checkpoints.actor import Network, Tensors, results
 from roadworthy.checkpoints.layers import layer, mlp, recurrent, under
 from roadworthy.checkpoints.memory import start, start_of_critic, stepped, stepped_critic
+from roadworthy.checkpoints.returns import VALUE, returns_of
 from roadworthy.checkpoints.sample_factory.encoders import Encoding, encodings
 from roadworthy.spec.transforms import Normalizer
 
 HEAD = "action_parameterization.distribution_linear"
-VALUE = "value"
 
 
 class Tower(nn.Module):
@@ -58,9 +58,6 @@ class Tower(nn.Module):
 class Policy(Network):
     """The actor's tower and one layer; the critic's, where its value is wanted."""
 
-    value_mean: Tensor
-    value_scale: Tensor
-
     def __init__(
         self,
         weights: Mapping[str, Tensor],
@@ -86,11 +83,7 @@ class Policy(Network):
         if side:
             self.critic = Tower(weights, encoders, "critic_", activation, pictures, where)
         self.value_head = layer(under(weights, "critic_linear"), where)
-        returns = under(weights, "returns_normalizer")
-        variance = returns.get("running_var", torch.ones(1)).float()
-        self.normalized = bool(returns)
-        self.register_buffer("value_mean", returns.get("running_mean", torch.zeros(1)).float())
-        self.register_buffer("value_scale", (variance + 1e-5).sqrt())
+        self.returns = returns_of(under(weights, "returns_normalizer"), eps=1e-5)
 
     def example(self) -> Tensors:
         return {
@@ -110,8 +103,5 @@ class Policy(Network):
             if self.critic is not None:
                 latent, after = self.critic(ports)
                 more = {**more, **after}
-            value = self.value_head(latent)
-            if self.normalized:  # in the units of rewards: training normalises returns
-                value = value.clamp(-5.0, 5.0) * self.value_scale + self.value_mean
-            more = {**more, VALUE: value}
+            more = {**more, VALUE: self.returns(self.value_head(latent))}
         return results(action, wanted, more)
