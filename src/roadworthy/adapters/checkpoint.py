@@ -51,6 +51,12 @@ def describe(
     source = reading.source(wanted, path.name)
     truth = None
     if trust:
+        if len(wanted) > 1:
+            raise UsageError(
+                f"predict gives the action alone, not {', '.join(wanted[1:])}",
+                where="trust",
+                hint="leave the other outputs out, or compare without --trust",
+            )
         truth = checkpoints.framework_of(contents).predicting(contents, answers, source)
     return replace(
         source,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roadworthy.checkpoints.actor import FRAMES, Actor, Tensors
+from roadworthy.checkpoints.actor import FRAMES, Tensors
 from roadworthy.checkpoints.opening import Contents
 from roadworthy.checkpoints.reading import Answers
 from roadworthy.checkpoints.sb3.features import OBS
@@ -34,13 +34,6 @@ def live(contents: Contents) -> Any:
 
 def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
     """The framework's own `predict` as a source with the ports of `source`."""
-    actor = source.module
-    assert isinstance(actor, Actor)
-    if len(actor.wanted) > 1:
-        raise UsageError(
-            f"predict gives the action alone, not {', '.join(actor.wanted[1:])}", where="trust",
-            hint="leave the other outputs out, or compare without --trust",
-        )  # fmt: skip
     path = (answers.vecnormalize or contents.neighbours.statistics) if source.normalizer else None
     model = live(contents)
     mask = next((s.mask for s in source.steps if isinstance(s, (Argmax, MultiDiscrete))), None)
