@@ -49,7 +49,7 @@ def describe(
         return _loaded(contents, error)
     wanted = [reading.outputs[0], *(o for o in outputs or () if o != reading.outputs[0])]
     source = reading.source(wanted, path.name)
-    truth = None
+    truth: Source | str | None = None
     if trust:
         if len(wanted) > 1:
             raise UsageError(
@@ -63,10 +63,13 @@ def describe(
         about={**source.about, **(about or {})},
         period_s=source.period_s if period_s is None else period_s,
         frame_skip=answers.env.frame_skip if answers.env else None,
-        origin=_origin(reading, answers, wanted),
-        rewritten=None
-        if truth is None
-        else Rewriting(truth.module, keywords="trust=True", alone=truth),
+        origin={
+            **_origin(reading, answers, wanted),
+            **({"not_asked": truth} if isinstance(truth, str) else {}),
+        },
+        rewritten=Rewriting(truth.module, keywords="trust=True", alone=truth)
+        if isinstance(truth, Source)
+        else None,
     )
 
 

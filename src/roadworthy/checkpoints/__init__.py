@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Recognise = Callable[[Contents], str | None]
     Read = Callable[[Contents, Answers], Reading]
     Live = Callable[[Contents], object]
-    Predicting = Callable[[Contents, Answers, Source], Source]
+    Predicting = Callable[[Contents, Answers, Source], Source | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Framework:
     recognise(contents)      why it looks like a file of the framework; None where it does not
     read(contents, answers)  the reading; asks `answers` for all that the file does not say
 
-    Two more are there where the framework itself can be asked, once the user trusts the file:
-    live(contents)                         the object that the framework loads
+    Two more are for files that the user trusts, where the framework itself may be asked:
+    live(contents)                         the object that the framework loads, if it can
     predicting(contents, answers, source)  a source that takes and gives what `source` does, by the
-                                           framework's own predict
+                                           framework's own predict; in words, why there is none
     """
 
     name: str
@@ -54,10 +54,10 @@ class Framework:
         found: Live | None = getattr(importlib.import_module(self.module), "live", None)
         return None if found is None else found(contents)
 
-    def predicting(self, contents: Contents, answers: Answers, source: Source) -> Source | None:
-        """The framework's own predict as a source; None where it is not asked."""
-        found: Predicting | None = getattr(importlib.import_module(self.module), "predicting", None)
-        return None if found is None else found(contents, answers, source)
+    def predicting(self, contents: Contents, answers: Answers, source: Source) -> Source | str:
+        """The framework's own predict as a source, or why it is not asked."""
+        found: Predicting = importlib.import_module(self.module).predicting
+        return found(contents, answers, source)
 
 
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.

@@ -30,6 +30,11 @@ def recognise(contents: Contents) -> str | None:
     return "it maps names to tensors, and to nothing else" if whole and weights else None
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why no framework is asked."""
+    return "no framework is known to have written it"
+
+
 def read(contents: Contents, answers: Answers) -> Reading:
     """What can be known of a network by the names and shapes of its weights."""
     weights = contents.tensors()

@@ -145,6 +145,11 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why CleanRL itself is not asked."""
+    return "its networks are written in the script that trained them, which is not in the file"
+
+
 class Atoms(Network):
     """C51: the expected value of each choice, over a distribution on fixed atoms."""
 

@@ -96,8 +96,14 @@ class Head:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What can be had: the action, and what it is made of."""
-        return ("action", *(("logits",) if self.discrete else ("action_raw", "mean")))
+        """What can be had: the action, and what it is made of.
+
+        Of what is squashed or scaled nobody says whether the distribution stands before or behind.
+        """
+        if self.discrete:
+            return ("action", "logits")
+        plain = all(isinstance(step, Clip) for step in self.steps)
+        return ("action", "action_raw", *(("mean",) if plain else ()))
 
     def source(
         self,

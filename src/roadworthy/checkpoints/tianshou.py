@@ -82,6 +82,11 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why Tianshou itself is not asked."""
+    return "its files are weights alone, of which Tianshou makes no policy"
+
+
 class Policy(Network):
     """An MLP that ends in an activation, and the layers of the action behind it."""
 

@@ -105,6 +105,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )  # fmt: skip
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
+    """rl_games's own player, for networks that can be described to it again."""
+    from roadworthy.checkpoints.rl_games import trusted
+
+    return trusted.predicting(contents, answers, source)
+
+
 def _no_value(contents: Contents, own: Mapping[str, Tensor]) -> dict[str, str]:
     """Why there is no value; empty where the file has a critic that can be asked."""
     if "assymetric_vf_nets" in contents.tree:

@@ -112,7 +112,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
-def predicting(contents: Contents, answers: Answers, source: Source) -> Source | None:
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
     """The installed rsl_rl's own model, for files that it can load."""
     from roadworthy.checkpoints.rsl_rl import trusted
 

@@ -104,6 +104,11 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )  # fmt: skip
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why Sample-Factory itself is not asked."""
+    return "its files do not name the environment's spaces, from which it makes its networks"
+
+
 def _with_images(
     contents: Contents,
     answers: Answers,

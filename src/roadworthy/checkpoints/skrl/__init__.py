@@ -93,6 +93,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
+    """skrl's own model, for those that its instantiator makes."""
+    from roadworthy.checkpoints.skrl import trusted
+
+    return trusted.predicting(contents, answers, source)
+
+
 def _critic(contents: Contents, chain: Chain, told: Mapping[str, Any]) -> Chain | str:
     """The network of the value, or why there is none that takes what the policy takes."""
     own = contents.tensors("value")
