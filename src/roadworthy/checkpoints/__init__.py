@@ -16,12 +16,12 @@ from roadworthy.checkpoints.reading import UNEXPLAINED, listed
 from roadworthy.errors import UsageError
 
 if TYPE_CHECKING:
-    from roadworthy.checkpoints.reading import Answers, Reading
+    from roadworthy.checkpoints.reading import Answers, Loaded, Reading
     from roadworthy.source import Source
 
     Recognise = Callable[[Contents], str | None]
     Read = Callable[[Contents, Answers], Reading]
-    Live = Callable[[Contents], object]
+    Live = Callable[[Contents, Answers], Loaded]
     Predicting = Callable[[Contents, Answers, Source], Source | str]
 
 
@@ -33,7 +33,7 @@ class Framework:
     read(contents, answers)  the reading; asks `answers` for all that the file does not say
 
     Two more are for files that the user trusts, where the framework itself may be asked:
-    live(contents)                         the object that the framework loads, if it can
+    live(contents, answers)                what the framework loads, if it can
     predicting(contents, answers, source)  a source that takes and gives what `source` does, by the
                                            framework's own predict; in words, why there is none
     """
@@ -49,10 +49,10 @@ class Framework:
         found: Read = importlib.import_module(self.module).read
         return found(contents, answers)
 
-    def live(self, contents: Contents) -> object | None:
-        """The object that the installed framework loads; None where it is not asked."""
+    def live(self, contents: Contents, answers: Answers) -> Loaded | None:
+        """What the installed framework loads; None where it is not asked."""
         found: Live | None = getattr(importlib.import_module(self.module), "live", None)
-        return None if found is None else found(contents)
+        return None if found is None else found(contents, answers)
 
     def predicting(self, contents: Contents, answers: Answers, source: Source) -> Source | str:
         """The framework's own predict as a source, or why it is not asked."""

@@ -154,6 +154,23 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loaded:
+    """What a framework made of a file that only it can read.
+
+    model     the framework's own object
+    keywords  those of the live object's adapter: what the user or a neighbour says of it
+    """
+
+    model: object
+    keywords: Mapping[str, object]
+    framework: str
+    version: str = ""
+    algorithm: str = ""
+    facts: tuple[Fact, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
     """A checkpoint, read: what it is, and a way to the actor once every question is answered.
 
