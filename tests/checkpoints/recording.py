@@ -28,6 +28,8 @@ class Written:
     act     the framework's deterministic answer to one batch; keeps its hidden state
     shapes  input port → the shape of one row
     assume  the answers to what the file does not say
+    pixels  the input ports that take bytes, from 0 to 255
+    value   the critic's value of the last batch, where the file holds the critic
     """
 
     name: str
@@ -37,6 +39,8 @@ class Written:
     assume: Mapping[str, object] = field(default_factory=dict)
     recurrent: bool = False
     rows: int = ROWS
+    pixels: tuple[str, ...] = ()
+    value: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,7 @@ class Recording:
     assume: Mapping[str, object]
     inputs: Arrays
     actions: Any
+    values: Any = None
 
 
 def record(case: Written, folder: Path, seed: int = 0) -> Recording:
@@ -57,13 +62,16 @@ def record(case: Written, folder: Path, seed: int = 0) -> Recording:
     rng = np.random.default_rng(seed)
     steps, rows = (STEPS, BATCH) if case.recurrent else (1, case.rows)
     small = {
-        name: np.clip(np.round(rng.normal(0, 20, (steps, rows, *shape))), -127, 127).astype(np.int8)
+        name: drawn(rng, (steps, rows, *shape), pixels=name in case.pixels)
         for name, shape in case.shapes.items()
     }
-    actions = np.stack(
-        [np.asarray(case.act({n: as_values(a[step]) for n, a in small.items()}))
-         for step in range(steps)]
-    )  # fmt: skip
+    answers = []
+    for step in range(steps):
+        acted = np.asarray(case.act({n: as_values(a[step]) for n, a in small.items()}))
+        answers.append((acted, case.value() if case.value else np.zeros(0)))
+    actions = np.stack([acted for acted, _ in answers])
+    if case.value:
+        small["values"] = np.stack([value for _, value in answers])
     told = {"checkpoint": checkpoint, "assume": dict(case.assume)}
     (folder / CASE).write_text(json.dumps(told, indent=1) + "\n")
     np.savez_compressed(folder / RECORDED, actions=actions, **small)
@@ -74,15 +82,29 @@ def recording(folder: Path) -> Recording:
     """What was recorded in a folder."""
     told = json.loads((folder / CASE).read_text())
     with np.load(folder / RECORDED) as arrays:
-        inputs = {name: as_values(arrays[name]) for name in arrays.files if name != "actions"}
+        answered = ("actions", "values")
+        inputs = {name: as_values(arrays[name]) for name in arrays.files if name not in answered}
         return Recording(
             name=folder.name,
             checkpoint=folder / told["checkpoint"],
             assume=told["assume"],
             inputs=inputs,
             actions=arrays["actions"],
+            values=arrays["values"] if "values" in arrays.files else None,
         )
 
 
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], *, pixels: bool) -> Any:
+    """Observations as they are kept: bytes of an image, or sixteenths."""
+    if len(shape) == 5:
+        # Noise at another place in every row: a kept file packs what it has seen before.
+        steps, rows, *row = shape
+        low, high, kind = (0, 256, np.uint8) if pixels else (-40, 41, np.int8)
+        noise = rng.integers(low, high, int(np.prod(row)), dtype=kind)
+        moved = [np.roll(noise, by) for by in rng.integers(0, len(noise), steps * rows)]
+        return np.stack(moved).reshape(shape)
+    return np.clip(np.round(rng.normal(0, 20, shape)), -127, 127).astype(np.int8)
+
+
 def as_values(small: Any) -> Any:
-    return (small * STEP).astype(np.float32)
+    return small if small.dtype == np.uint8 else (small * STEP).astype(np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
-from roadworthy.checkpoints.neighbours import read_yaml
 from roadworthy.checkpoints.pickles import read_pickle
+from roadworthy.spec.yaml_file import BadYaml, plain_yaml
 from tests.checkpoints.attacks import ATTACKS, FILES, MARK, Payload, statistics, zipped
 
 NONE = {"vecnormalize": "none"}
@@ -63,8 +64,8 @@ def test_statistics_that_cannot_be_meant_are_refused(
 
 
 def test_yaml_knows_tuples_and_refuses_every_other_tag() -> None:
-    assert read_yaml("a: !!python/tuple [1, [2]]") == {"a": (1, [2])}
-    assert read_yaml("!!python/object/apply:collections.OrderedDict\n- - - k\n    - 3\n") == {
+    assert plain_yaml("a: !!python/tuple [1, [2]]") == {"a": (1, [2])}
+    assert plain_yaml("!!python/object/apply:collections.OrderedDict\n- - - k\n    - 3\n") == {
         "k": 3
     }
     for tag in (
@@ -73,8 +74,29 @@ def test_yaml_knows_tuples_and_refuses_every_other_tag() -> None:
         "object:a.B {}",
         "module:os ''",
     ):
-        with pytest.raises(rw.UsageError, match="would run Python"):
-            read_yaml(f"a: !!python/{tag}")
+        with pytest.raises(BadYaml, match=r"line 1: the tag .* would run Python"):
+            plain_yaml(f"a: !!python/{tag}")
+    with pytest.raises(BadYaml, match="the tag !own"):
+        plain_yaml("a: !own 3")
+
+
+def test_yaml_that_means_more_than_it_says_is_refused() -> None:
+    lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
+    with pytest.raises(BadYaml, match="its aliases stand for more than"):
+        plain_yaml("\n".join(lines))
+    with pytest.raises(BadYaml, match="an alias stands for what it is in"):
+        plain_yaml("a: &a [*a]")
+    with pytest.raises(BadYaml, match="nested too deeply"):
+        plain_yaml("[" * 5000 + "]" * 5000)
+
+
+def test_settings_beside_a_file_that_would_run_code_are_refused(tmp_path: Path) -> None:
+    shutil.copy(FILES / "ppo_cartpole.zip", tmp_path / "model.zip")
+    (tmp_path / "config.yml").write_text("normalize: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(rw.UsageError, match="would run Python") as caught:
+        rw.to_source(tmp_path / "model.zip")
+    assert caught.value.findings[0].code == "RW183"
 
 
 def test_a_tired_person_s_mistakes_are_answered(tmp_path: Path) -> None:

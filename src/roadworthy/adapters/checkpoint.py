@@ -11,7 +11,7 @@ from typing import Any
 from roadworthy import checkpoints
 from roadworthy.adapters import adapter_for
 from roadworthy.checkpoints.opening import Contents, open_checkpoint
-from roadworthy.checkpoints.reading import NEEDS_TRUST, Answers, Reading
+from roadworthy.checkpoints.reading import NEEDS_TRUST, UNKNOWN_VERSION, Answers, Reading
 from roadworthy.checkpoints.spaces import environment
 from roadworthy.errors import UsageError
 from roadworthy.source import Rewriting, Source
@@ -40,39 +40,73 @@ def describe(
     outputs       besides the action: "action_raw", "value", "logits" or "mean"
     """
     contents = open_checkpoint(path, trust=trust)
-    answers = answers_from(env, assume, vecnormalize, frame_stack)
+    answers = answers_from(env, assume, vecnormalize, frame_stack, outputs or ())
     try:
         reading = checkpoints.read(contents, answers)
     except UsageError as error:
         if not trust or all(finding.code != NEEDS_TRUST for finding in error.findings):
             raise
-        return _loaded(contents, error)
+        wanted = {"outputs": outputs, "frame_stack": frame_stack}
+        answers = answers_from(env, assume, vecnormalize)
+        source = _loaded(contents, answers, error, [name for name, told in wanted.items() if told])
+        return replace(
+            source,
+            about={**source.about, **(about or {})},
+            period_s=source.period_s if period_s is None else period_s,
+            frame_skip=answers.env.frame_skip if answers.env else None,
+        )
     wanted = [reading.outputs[0], *(o for o in outputs or () if o != reading.outputs[0])]
     source = reading.source(wanted, path.name)
-    truth = None
+    truth: Source | str | None = None
     if trust:
+        if len(wanted) > 1:
+            raise UsageError(
+                f"predict gives the action alone, not {', '.join(wanted[1:])}",
+                where="trust",
+                hint="leave the other outputs out, or compare without --trust",
+            )
         truth = checkpoints.framework_of(contents).predicting(contents, answers, source)
     return replace(
         source,
         about={**source.about, **(about or {})},
         period_s=source.period_s if period_s is None else period_s,
         frame_skip=answers.env.frame_skip if answers.env else None,
-        origin=_origin(reading, answers, wanted),
-        rewritten=None
-        if truth is None
-        else Rewriting(truth.module, keywords="trust=True", alone=truth),
+        origin={
+            **_origin(reading, answers, wanted),
+            **({"not_asked": truth} if isinstance(truth, str) else {}),
+        },
+        rewritten=Rewriting(truth.module, keywords="trust=True", alone=truth)
+        if isinstance(truth, Source)
+        else None,
     )
 
 
-def _loaded(contents: Contents, error: UsageError) -> Source:
+def _loaded(
+    contents: Contents, answers: Answers, error: UsageError, refused: Sequence[str]
+) -> Source:
     """The source of what the installed framework loads, where the file alone does not do."""
-    model = checkpoints.framework_of(contents).live(contents)
-    row = None if model is None else adapter_for(model)
-    if row is None:
+    found = checkpoints.framework_of(contents).live(contents, answers)
+    row = None if found is None else adapter_for(found.model)
+    if found is None or row is None:
         raise error
-    made = row.load()(model)
+    answers.refuse_unasked()
+    if refused:
+        raise UsageError(
+            f"{error.findings[0].what}: of such a policy only the framework knows more",
+            where=refused[0],
+            hint=f"leave out {' and '.join(refused)}",
+        )
+    if found.questions:
+        raise UsageError(findings=[each.finding(contents.where) for each in found.questions])
+    made = row.load()(found.model, **found.keywords)
     assert isinstance(made, Source)
-    return made
+    facts = [{"name": f.name, "value": f.value, "source": f.source} for f in found.facts]
+    origin = {
+        "framework": found.framework, "version": found.version or UNKNOWN_VERSION,
+        "algorithm": found.algorithm, "architecture": error.findings[0].what, "facts": facts,
+        "keywords": {"assume": dict(answers.answered)} if answers.answered else {},
+    }  # fmt: skip
+    return replace(made, origin=origin)
 
 
 def answers_from(
@@ -80,6 +114,7 @@ def answers_from(
     assume: Mapping[str, object] | None = None,
     vecnormalize: str | os.PathLike[str] | None = None,
     frame_stack: int | None = None,
+    outputs: Sequence[str] = (),
 ) -> Answers:
     """All that the user said about a checkpoint."""
     if frame_stack is not None and frame_stack < 2:
@@ -96,6 +131,7 @@ def answers_from(
         env=None if env is None else environment(env),
         vecnormalize=statistics,
         frame_stack=frame_stack,
+        outputs=outputs,
     )
 
 

@@ -16,13 +16,13 @@ from roadworthy.checkpoints.reading import UNEXPLAINED, listed
 from roadworthy.errors import UsageError
 
 if TYPE_CHECKING:
-    from roadworthy.checkpoints.reading import Answers, Reading
+    from roadworthy.checkpoints.reading import Answers, Loaded, Reading
     from roadworthy.source import Source
 
     Recognise = Callable[[Contents], str | None]
     Read = Callable[[Contents, Answers], Reading]
-    Live = Callable[[Contents], object]
-    Predicting = Callable[[Contents, Answers, Source], Source]
+    Live = Callable[[Contents, Answers], Loaded]
+    Predicting = Callable[[Contents, Answers, Source], Source | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Framework:
     recognise(contents)      why it looks like a file of the framework; None where it does not
     read(contents, answers)  the reading; asks `answers` for all that the file does not say
 
-    Two more are there where the framework itself can be asked, once the user trusts the file:
-    live(contents)                         the object that the framework loads
+    Two more are for files that the user trusts, where the framework itself may be asked:
+    live(contents, answers)                what the framework loads, if it can
     predicting(contents, answers, source)  a source that takes and gives what `source` does, by the
-                                           framework's own predict
+                                           framework's own predict; in words, why there is none
     """
 
     name: str
@@ -49,15 +49,15 @@ class Framework:
         found: Read = importlib.import_module(self.module).read
         return found(contents, answers)
 
-    def live(self, contents: Contents) -> object | None:
-        """The object that the installed framework loads; None where it is not asked."""
+    def live(self, contents: Contents, answers: Answers) -> Loaded | None:
+        """What the installed framework loads; None where it is not asked."""
         found: Live | None = getattr(importlib.import_module(self.module), "live", None)
-        return None if found is None else found(contents)
+        return None if found is None else found(contents, answers)
 
-    def predicting(self, contents: Contents, answers: Answers, source: Source) -> Source | None:
-        """The framework's own predict as a source; None where it is not asked."""
-        found: Predicting | None = getattr(importlib.import_module(self.module), "predicting", None)
-        return None if found is None else found(contents, answers, source)
+    def predicting(self, contents: Contents, answers: Answers, source: Source) -> Source | str:
+        """The framework's own predict as a source, or why it is not asked."""
+        found: Predicting = importlib.import_module(self.module).predicting
+        return found(contents, answers, source)
 
 
 # The more particular ones first: a bare state_dict is what is left when nobody knows it.

@@ -24,6 +24,11 @@ class Network(nn.Module):
         """The wanted outputs, the action as the network gives it, and the memory's successors."""
 
 
+def results(action: Tensor, wanted: Collection[str], more: Tensors) -> Tensors:
+    """The action, also under the names of what it is made of, and whatever else there is."""
+    return {**dict.fromkeys(("action", *wanted), action), **more}
+
+
 class Actor(nn.Module):
     """A network with the outputs that the user wants: `forward(**ports)`."""
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch import nn
+
 from roadworthy.checkpoints.actor import stacked
-from roadworthy.checkpoints.chain import chain_of, refuse_no_chain
-from roadworthy.checkpoints.chain_network import ChainNetwork, ask_images
+from roadworthy.checkpoints.chain import chain_of, critic_of, refuse_no_chain
+from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
+from roadworthy.checkpoints.pictures import ask_images
 from roadworthy.checkpoints.questions import (
     ask_activation,
     ask_head,
     ask_no_normalizer,
 )
 from roadworthy.checkpoints.reading import Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
 from roadworthy.source import Source
 
 NAME = "a bare state_dict"
@@ -26,6 +30,11 @@ def recognise(contents: Contents) -> str | None:
     return "it maps names to tensors, and to nothing else" if whole and weights else None
 
 
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why no framework is asked."""
+    return "no framework is known to have written it"
+
+
 def read(contents: Contents, answers: Answers) -> Reading:
     """What can be known of a network by the names and shapes of its weights."""
     weights = contents.tensors()
@@ -33,11 +42,12 @@ def read(contents: Contents, answers: Answers) -> Reading:
     chain = chain_of(weights)
     refuse_no_chain(chain, contents.where)
     activation = ask_activation(answers)
-    images = ask_images(answers, chain) if chain.of("conv") else None
+    images = ask_images(answers, chain.kernels) if chain.kernels else None
     if chain.of("lstm", "gru"):
         answers.note("behind the recurrent layer", "no activation", "the usual way")
     ask_no_normalizer(answers)
     head = ask_head(answers, chain.layers[-1].outputs)
+    critic = critic_of(weights, chain)
     for name in chain.noise:
         answers.note(name, "the noise of training, not used")
 
@@ -45,8 +55,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert activation is not None
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
+        if VALUE in outputs:
+            assert not isinstance(critic, str)
+            network.add_critic(critic, activation, nn.Identity())
         source = head.source(network, network.example(), network.memory(), outputs)
-        return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
+        return stacked(
+            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
+        )
 
     return Reading(
         framework=NAME,
@@ -56,6 +71,10 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=chain.unexplained,
-        outputs=head.outputs if head else ("action", "action_raw", "logits"),
+        outputs=(
+            *(head.outputs if head else ("action", "action_raw", "logits")),
+            *(() if isinstance(critic, str) else (VALUE,)),
+        ),
+        absent={VALUE: critic} if isinstance(critic, str) else {},
         build=build,
     )

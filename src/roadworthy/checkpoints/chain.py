@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from roadworthy.checkpoints.layers import Weights, unexplained
@@ -30,6 +31,13 @@ class Layer:
     inputs: int
     outputs: int
 
+    def same_as(self, other: Layer) -> bool:
+        """Whether both stand at the same place with the same weights."""
+        return self.path == other.path and all(
+            name in other.weights and torch.equal(weight, other.weights[name])
+            for name, weight in self.weights.items()
+        )
+
     @property
     def place(self) -> tuple[str, int | None]:
         """The sequence that it stands in, and where: ("net", 2)."""
@@ -39,7 +47,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chain:
-    """The layers of an actor in the order in which they act, and what else the file holds."""
+    """The layers of an actor in the order in which they act, and what else the file holds.
+
+    `critic` are the paths of the network that was set aside.
+    """
 
     layers: tuple[Layer, ...]
     noise: tuple[str, ...]
@@ -48,6 +59,11 @@ class Chain:
 
     def of(self, *kinds: LayerKind) -> tuple[Layer, ...]:
         return tuple(each for each in self.layers if each.kind in kinds)
+
+    @property
+    def kernels(self) -> list[Tensor]:
+        """The weights of the convolutions, in order."""
+        return [each.weights["weight"] for each in self.of("conv")]
 
     @property
     def text(self) -> str:
@@ -64,24 +80,28 @@ class Chain:
         """Whether an activation stands between two layers that follow each other."""
         (one, here), (other, there) = before.place, after.place
         if one == other and here is not None and there is not None:
-            return there - here > 1  # a place without weights
+            flattened = before.kind == "conv" and after.kind == "linear"
+            return there - here > 1 + flattened  # a place without weights; one of them flattens
         # Named layers: a norm directly behind what it normalises, an activation behind everything.
         return after.kind != "norm"
 
 
-def chain_of(weights: Weights) -> Chain:
-    """The layers of the network that acts; those of a critic are set aside."""
+def chain_of(weights: Weights, *, critic: bool = False) -> Chain:
+    """The layers of the network that acts, or of the critic; those of the other are set aside."""
+    acting_words, other_words = (_CRITIC, _ACTOR) if critic else (_ACTOR, _CRITIC)
     noise = tuple(name for name in weights if _NOISE.fullmatch(name))
     paths = dict.fromkeys(_path(name) for name in weights if name not in noise)
-    critic = tuple(path for path in paths if _words(path) & _CRITIC and not _words(path) & _ACTOR)
-    layers = [_layer(path, weights) for path in paths if path not in critic]
+    other = tuple(
+        path for path in paths if _words(path) & other_words and not _words(path) & acting_words
+    )
+    layers = [_layer(path, weights) for path in paths if path not in other]
     known = [each for each in layers if isinstance(each, Layer)]
     strange = [each for each in layers if isinstance(each, str)]
-    acting = [each for each in known if _words(each.path) & _ACTOR]
+    acting = [each for each in known if _words(each.path) & acting_words]
     trunk = [each for each in known if each not in acting]
     chain = (*trunk, *acting)
     strange += list(_breaks(chain))
-    return Chain(layers=chain, noise=noise, critic=critic, unexplained=tuple(strange))
+    return Chain(layers=chain, noise=noise, critic=other, unexplained=tuple(strange))
 
 
 def _path(name: str) -> str:
@@ -124,6 +144,25 @@ def _breaks(chain: Sequence[Layer]) -> Iterator[str]:
         flattened = before.kind == "conv" and after.kind in ("linear", "lstm", "gru")
         if after.inputs != before.outputs and not flattened:
             yield f"{after.path} (takes {after.inputs}, {before.path} gives {before.outputs})"
+
+
+def critic_of(weights: Weights, chain: Chain) -> Chain | str:
+    """The critic of a file whose actor is `chain`, or in words why there is none to ask."""
+    found = chain_of(weights, critic=True)
+    if not found.layers or found.layers[-1].same_as(chain.layers[-1]):
+        return "the file holds no critic"
+    if found.unexplained:
+        return f"the critic cannot be rebuilt: {found.unexplained[0]}"
+    if found.layers[0].inputs != chain.layers[0].inputs:
+        return (
+            f"the critic takes {found.layers[0].inputs} numbers, the policy "
+            f"{chain.layers[0].inputs}: it sees something else"
+        )
+    if len(found.kernels) != len(chain.kernels) and found.kernels:
+        return "the critic has other convolutions than the policy"
+    if found.layers[-1].outputs != 1:
+        return f"the critic gives {found.layers[-1].outputs} numbers, not one"
+    return found
 
 
 def refuse_no_chain(chain: Chain, where: str) -> None:

@@ -6,19 +6,22 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Network, Tensors, stacked
-from roadworthy.checkpoints.chain import chain_of, refuse_no_chain
-from roadworthy.checkpoints.chain_network import ChainNetwork, ask_images
+from roadworthy.checkpoints.chain import chain_of, critic_of, refuse_no_chain
+from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.layers import Weights
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
+from roadworthy.checkpoints.pictures import ask_images
 from roadworthy.checkpoints.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
 from roadworthy.source import Source
 from roadworthy.spec.transforms import Argmax, ScaleOffset, Tanh
 
 NAME = "CleanRL"
+_NO_CRITIC = "the script's critics judge actions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +94,15 @@ def read(contents: Contents, answers: Answers) -> Reading:
         channels = chain.layers[0].inputs
         images = ask_images(
             answers,
-            chain,
-            shape=[(f"{channels},84,84" if square else None, DEFAULT)],
+            chain.kernels,
+            usual_shape=[(f"{channels},84,84" if square else None, DEFAULT)],
             divisor=[("255" if usual else None, DEFAULT)],
             strides=[("4,2,1" if usual else None, DEFAULT)],
             padding=[("0" if usual else None, DEFAULT)],
         )
     else:
         ask_no_normalizer(answers)
+    critic = critic_of(weights, chain) if script.algorithm.startswith("PPO") else _NO_CRITIC
     size = chain.layers[-1].outputs
     head: Head | None
     if scale is not None:
@@ -114,9 +118,14 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert activation is not None
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
+        if VALUE in outputs:
+            assert not isinstance(critic, str)
+            network.add_critic(critic, activation, nn.Identity())
         whole = network if atoms is None else Atoms(network, atoms)
         source = head.source(whole, network.example(), network.memory(), outputs)
-        return stacked(source, answers.frame_stack, axis=0 if images else -1, repeat_first=True)
+        return stacked(
+            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
+        )
 
     return Reading(
         framework=NAME,
@@ -127,9 +136,18 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=chain.unexplained,
-        outputs=head.outputs if head else ("action", "action_raw"),
+        outputs=(
+            *(head.outputs if head else ("action", "action_raw")),
+            *(() if isinstance(critic, str) else (VALUE,)),
+        ),
+        absent={VALUE: critic} if isinstance(critic, str) else {},
         build=build,
     )
+
+
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why CleanRL itself is not asked."""
+    return "its networks are written in the script that trained them, which is not in the file"
 
 
 class Atoms(Network):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from roadworthy.checkpoints.actor import Tensors
 
 Cell = nn.LSTM | nn.GRU
+_CRITIC = "value_"
 
 
 def names_of(cell: Cell, place: int = 0) -> tuple[str, ...]:
@@ -20,6 +21,18 @@ def start(cell: Cell, place: int = 0) -> Tensors:
     """The memory at the beginning of an episode, for one row."""
     size = (cell.num_layers, 1, cell.hidden_size)
     return {name: torch.zeros(size) for name in names_of(cell, place)}
+
+
+def start_of_critic(cell: Cell) -> Tensors:
+    """The memory of a critic's own recurrent layer: `value_h`, `value_c`."""
+    return {f"{_CRITIC}{name}": value for name, value in start(cell).items()}
+
+
+def stepped_critic(cell: Cell, value: Tensor, ports: Tensors) -> tuple[Tensor, Tensors]:
+    """The same as `stepped`, with the memory of a critic."""
+    own = {name: ports[f"{_CRITIC}{name}"] for name in names_of(cell)}
+    out, after = stepped(cell, value, own)
+    return out, {f"{_CRITIC}{name}": state for name, state in after.items()}
 
 
 def stepped(cell: Cell, value: Tensor, ports: Tensors, place: int = 0) -> tuple[Tensor, Tensors]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from roadworthy.checkpoints.actor import Actor, Network
+from roadworthy.checkpoints.actor import Actor, Network, Tensors, results
 from roadworthy.checkpoints.layers import ACTIVATIONS, activation_name
 from roadworthy.checkpoints.reading import ENV, Answers
+from roadworthy.checkpoints.returns import VALUE
 from roadworthy.checkpoints.spaces import Box, Discrete, MultiDiscrete
 from roadworthy.source import Source
 from roadworthy.spec.port import About
@@ -19,11 +20,18 @@ from roadworthy.spec.transforms import MultiDiscrete as ChooseEach
 Found = Sequence[tuple[object, str]]
 
 
-def ask_activation(answers: Answers, found: Found = (), others: Sequence[str] = ()) -> str | None:
+def ask_activation(
+    answers: Answers,
+    found: Found = (),
+    others: Sequence[str] = (),
+    *,
+    name: str = "activation",
+    what: str = "the function between the layers",
+) -> str | None:
     """The name of the activation between the layers."""
     return answers.ask(
-        "activation",
-        "the function between the layers; the weights do not say it",
+        name,
+        f"{what}; the weights do not say it",
         read=activation_name,
         found=found,
         choices=tuple(ACTIVATIONS),
@@ -74,9 +82,13 @@ def ask_bounds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What the last layer's numbers are: the steps that make an action of them."""
+    """What the last layer's numbers are: the steps that make an action of them.
+
+    last    a function that the network itself ends with
+    """
 
     steps: tuple[ActionStep, ...]
+    last: nn.Module | None = None
 
     @property
     def discrete(self) -> bool:
@@ -84,8 +96,14 @@ class Head:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What can be had: the action, and what it is made of."""
-        return ("action", "logits" if self.discrete else "action_raw")
+        """What can be had: the action, and what it is made of.
+
+        Of what is squashed or scaled nobody says whether the distribution stands before or behind.
+        """
+        if self.discrete:
+            return ("action", "logits")
+        plain = all(isinstance(step, Clip) for step in self.steps)
+        return ("action", "action_raw", *(("mean",) if plain else ()))
 
     def source(
         self,
@@ -96,7 +114,7 @@ class Head:
         about: Mapping[str, About] | None = None,
     ) -> Source:
         """The source of a network that this stands behind."""
-        actor = Actor(network, wanted)
+        actor = Actor(network if self.last is None else Ended(network, self.last), wanted)
         return Source(actor, example=example, memory=memory, action=self.steps, about=about or {})
 
 
@@ -105,13 +123,38 @@ HEADS = ("argmax", "multi_discrete", "plain", "tanh", "tanh_to_bounds", "clip_to
          "scale_to_bounds")  # fmt: skip
 
 
-def ask_head(answers: Answers, size: int, found: Found = ()) -> Head | None:
-    """What becomes of the last layer's `size` numbers."""
+class Ended(Network):
+    """A network with a function behind its last layer."""
+
+    def __init__(self, network: Network, last: nn.Module) -> None:
+        super().__init__()
+        self.network, self.last = network, last
+
+    def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
+        more = self.network.step(ports, [name for name in wanted if name == VALUE])
+        action = self.last(more.pop("action"))
+        return results(action, wanted, more)
+
+
+def ask_head(
+    answers: Answers,
+    size: int,
+    found: Found = (),
+    *,
+    expression: Callable[[str], Head] | None = None,
+) -> Head | None:
+    """What becomes of the last layer's `size` numbers.
+
+    expression  reads answers in a framework's own words; ValueError for what is none
+    """
+    own: list[Head] = []
     env = answers.env.action if answers.env else None
     discrete = {Discrete: "argmax", MultiDiscrete: "multi_discrete"}.get(type(env))
 
     def read(text: str) -> str:
-        if text not in HEADS:
+        if text not in HEADS and expression is not None:
+            own.append(expression(text))
+        elif text not in HEADS:
             raise KeyError(text)
         return text
 
@@ -124,6 +167,8 @@ def ask_head(answers: Answers, size: int, found: Found = ()) -> Head | None:
         choices=HEADS,
         others=("--env ID, where actions are discrete",),
     )
+    if own:
+        return own[0]
     if kind in ("argmax", "multi_discrete"):
         return _choices(answers, size, kind)
     if kind in (None, "plain", "tanh"):

@@ -73,6 +73,7 @@ class Answers:
     env           the spaces of the environment that the user named
     vecnormalize  statistics that the user named: the file of a VecNormalize
     frame_stack   how many observations the policy sees at once; the port then takes one
+    outputs       what the user wants besides the action; some of it raises questions of its own
     """
 
     def __init__(
@@ -82,9 +83,11 @@ class Answers:
         env: Environment | None = None,
         vecnormalize: Path | None = None,
         frame_stack: int | None = None,
+        outputs: Sequence[str] = (),
     ) -> None:
         self._assume = {name: str(value) for name, value in (assume or {}).items()}
         self.env, self.vecnormalize, self.frame_stack = env, vecnormalize, frame_stack
+        self.outputs = tuple(outputs)
         self._asked: dict[str, tuple[str, ...]] = {}
         self.answered: dict[str, str] = {}
         self.facts: list[Fact] = []
@@ -151,6 +154,23 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loaded:
+    """What a framework made of a file that only it can read.
+
+    model     the framework's own object
+    keywords  those of the live object's adapter: what the user or a neighbour says of it
+    """
+
+    model: object
+    keywords: Mapping[str, object]
+    framework: str
+    version: str = ""
+    algorithm: str = ""
+    facts: tuple[Fact, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
     """A checkpoint, read: what it is, and a way to the actor once every question is answered.
 
@@ -160,6 +180,7 @@ class Reading:
     architecture  in words: "MLP 4 → 64 → 64 → 2, tanh"
     normalizers   input port → the formula and the statistics that are applied to it
     outputs       what `build` can give, the action first
+    absent        outputs that others of the framework have, and why this file has them not
     unexplained   keys of the file that nobody accounts for
     build         the source, with these outputs; called only if `questions` is empty
     """
@@ -175,6 +196,7 @@ class Reading:
     questions: tuple[Question, ...] = ()
     unexplained: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("action",)
+    absent: Mapping[str, str] = field(default_factory=dict)
     build: Callable[[Sequence[str]], Source]
 
     def refuse_open(self, where: str) -> None:
@@ -198,10 +220,13 @@ class Reading:
         """The actor as a source, or every reason why there is none yet."""
         unknown = [name for name in outputs if name not in self.outputs]
         if unknown:
+            reason = self.absent.get(unknown[0])
             raise UsageError(
-                f"{where} has no output {unknown[0]!r}",
+                f"{where} has no output {unknown[0]!r}" + (f": {reason}" if reason else ""),
                 where="outputs",
-                hint=did_you_mean(unknown[0], self.outputs),
+                hint=f"it has {', '.join(self.outputs)}"
+                if reason
+                else did_you_mean(unknown[0], self.outputs),
             )
         self.refuse_open(where)
         source = self.build(outputs)

@@ -237,19 +237,15 @@ def compared_with(source: Source) -> Sequence[Finding]:
     """What a checkpoint's artifact is compared with: the framework, or the rebuilt actor."""
     if source.origin is None:
         return ()
-    framework = source.origin["framework"]
-    return [
-        Finding(
-            code="RW186",
-            severity="note",
-            what=f"compared with {framework}'s own predict, step by step"
-            if source.rewritten
-            else f"compared with the actor that was rebuilt from the file, not with {framework}",
-            hint=""
-            if source.rewritten
-            else f"where {framework} is installed and the file is trusted: --trust (trust=True)",
-        )
-    ]
+    framework, reason = source.origin["framework"], source.origin.get("not_asked")
+    hint = f"where {framework} is installed and the file is trusted: --trust (trust=True)"
+    if source.rewritten:
+        what, hint = f"compared with {framework}'s own predict, step by step", ""
+    else:
+        what = f"compared with the actor that was rebuilt from the file, not with {framework}"
+        if reason:
+            what, hint = f"{what}: {reason}", "pass the live policy: rw.verify(folder, against=…)"
+    return [Finding(code="RW186", severity="note", what=what, hint=hint)]
 
 
 def original_of(source: Source, program: Program | None = None) -> ModuleOriginal:

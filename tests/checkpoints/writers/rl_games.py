@@ -16,6 +16,7 @@ from gymnasium.spaces import Tuple as Several
 from tests.checkpoints.recording import Written
 
 OBSERVED = Box(-np.inf, np.inf, (10,), np.float32)
+PIXELS = Box(0, 255, (18, 14, 3), np.uint8)
 MOVES = Box(np.float32([-1, -2, 0]), np.float32([1, 2, 3]))
 BOUNDS = {"action_low": "-1,-2,0", "action_high": "1,2,3"}
 CONTINUOUS = {
@@ -48,6 +49,18 @@ def cases(version: str) -> Iterator[Written]:
                  assume=RESCALED)  # fmt: skip
     yield player("gru-separate", rnn={**gru, "before_mlp": True, "concat_output": True},
                  separate=True, assume=RESCALED)  # fmt: skip
+    camera = {"type": "conv2d", "activation": "elu", "initializer": {"name": "default"},
+              "convs": [{"filters": 6, "kernel_size": 4, "strides": 2, "padding": 0},
+                        {"filters": 8, "kernel_size": 3, "strides": 1, "padding": 1}]}  # fmt: skip
+    seen = {"strides": "2,1", "padding": "0,1", "cnn_activation": "elu", "divisor": "255"}
+    yield player("cnn", cnn=camera, observed=PIXELS, actions=Discrete(4), space={"discrete": {}},
+                 activation="relu", assume=seen)  # fmt: skip
+    yield player("cnn-plain", cnn={**camera, "permute_input": False}, normalize_input=False,
+                 observed=Box(-1.0, 1.0, (3, 18, 14), np.float32), separate=True,
+                 assume={**seen, **RESCALED, "divisor": "1", "image": "3,18,14"})  # fmt: skip
+    yield player("cnn-lstm", cnn={**camera, "activation": "relu"}, observed=PIXELS,
+                 rnn={**lstm, "concat_output": True}, separate=True, normalization="batch_norm",
+                 assume={**seen, **RESCALED, "cnn_activation": "relu"})  # fmt: skip
     yield player("sac", kind="sac", actions=Box(-2.0, 0.5, (3,)), activation="relu",
                  assume={"action_low": "-2", "action_high": "0.5"})  # fmt: skip
 
@@ -63,6 +76,7 @@ def player(
     prefix: str = "",
     clip_actions: bool = True,
     normalize_input: bool = True,
+    observed: Any = OBSERVED,
     **network: Any,
 ) -> Written:
     space = space or {"continuous": CONTINUOUS}
@@ -80,24 +94,32 @@ def player(
         },
         "config": {
             "env_name": "none", "normalize_input": normalize_input, "normalize_value": True,
-            "env_info": {"observation_space": OBSERVED, "action_space": actions},
+            "env_info": {"observation_space": observed, "action_space": actions},
             "reward_shaper": {}, "device_name": "cpu", "num_actors": 1,
             "clip_actions": clip_actions,
         },
     }  # fmt: skip
+    threads = torch.get_num_threads()
     with contextlib.redirect_stdout(io.StringIO()):
         from rl_games.torch_runner import Runner
 
         runner = Runner()
         runner.load({"params": settings})
         made = runner.create_player()
+    torch.set_num_threads(threads)  # a Runner takes four, which wait for each other
     with torch.no_grad():
         for value in made.model.parameters():
             value.add_(0.1 * torch.randn_like(value))
-    if normalize_input:
-        made.model.running_mean_std.train()
-        made.model.running_mean_std(1.5 * torch.randn(256, 10) + 0.3)
-        made.model.running_mean_std.eval()
+    kept = ("running_mean_std",) * normalize_input + ("value_mean_std",) * (kind != "sac")
+    for each in kept:
+        statistics = getattr(made.model, each)
+        shape = (1,) if each.startswith("value") else observed.shape
+        statistics.train()
+        statistics(1.5 * torch.randn(256, *shape) + 0.3)
+        statistics.eval()
+    answered: dict[str, Any] = {}
+    if kind != "sac":
+        made.model.register_forward_hook(lambda _, __, result: answered.update(result))
 
     def act(ports: dict[str, Any]) -> Any:
         with torch.no_grad():
@@ -109,7 +131,9 @@ def player(
         name=name,
         save=saving(made, kind, prefix),
         act=act,
-        shapes={"obs": (10,)},
+        shapes={"obs": observed.shape},
+        pixels=("obs",) if observed.dtype == np.uint8 else (),
+        value=None if kind == "sac" else lambda: answered["values"].numpy(),
         assume={"activation": activation, **assume},
         recurrent="rnn" in network,
     )

@@ -44,7 +44,7 @@ def second(version: str) -> Iterator[Written]:
 
 
 def third(version: str) -> Iterator[Written]:
-    own = {"actor_obs_normalization": True}
+    own = {"actor_obs_normalization": True, "critic_obs_normalization": True}
     yield one_module(f"mlp-{version}", activation="elu", **own)
     yield one_module(f"groups-{version}", shapes=GROUPS, activation="mish", **own)
     yield one_module(f"lstm-{version}", kind="ActorCriticRecurrent", rnn_type="lstm",
@@ -156,7 +156,10 @@ def one_module(
             sum(s[0] for s in shapes.values() if len(s) == 1),
         )
     answer = runner.get_inference_policy()
-    told = {"activation": activation, **PLAIN}
+    value = None
+    if not student and len(shapes) == 1:
+        value = valuing(runner, module, grouped, normalised)
+    told = {"activation": activation, **PLAIN, **({"critic_obs": "same"} if value else {})}
     if grouped and (policy.get(f"{part}_obs_normalization") or "CNN" in kind):
         told["obs_groups"] = ",".join(f"{n}:{s[0]}" for n, s in shapes.items() if len(s) == 1)
     if "CNN" in kind:
@@ -165,11 +168,11 @@ def one_module(
     return Written(
         name=name,
         save=saving(runner),
-        act=acting(answer, grouped, "policy" if len(shapes) == 1 else None),
+        act=acting(answer, grouped, "policy" if len(shapes) == 1 else None, value),
         shapes=ports,
         assume=told,
         recurrent="Recurrent" in kind,
-        rows=150 if "CNN" in kind else 1000,
+        value=None if value is None else value.answered,
     )
 
 
@@ -190,10 +193,17 @@ def models(
         told |= image_words()
     own = {"class_name": "MLPModel", "hidden_dims": [16, 12], "obs_normalization": True,
            **copy.deepcopy(model)}  # fmt: skip
+    # One critic sees what the policy sees, and remembers as it does; the others see more.
+    shared = "rnn" in name or "lstm" in name or "gru" in name
+    judging = {"class_name": "MLPModel", "hidden_dims": [8], "activation": model["activation"],
+               "obs_normalization": not student}  # fmt: skip
+    if shared:
+        told["critic_obs"] = "same"
+        judging |= {n: v for n, v in own.items() if n.startswith(("rnn_", "class_name"))}
     settings = {
         "num_steps_per_env": 4, "save_interval": 1, "multi_gpu": None,
-        "obs_groups": {part: list(shapes), other: ["teacher"]},
-        part: own, other: {"class_name": "MLPModel", "hidden_dims": [8], "activation": "elu"},
+        "obs_groups": {part: list(shapes), other: list(shapes) if shared else ["teacher"]},
+        part: own, other: judging,
         "algorithm": {"class_name": "Distillation" if student else "PPO", "rnd_cfg": None,
                       "symmetry_cfg": None},
     }  # fmt: skip
@@ -206,15 +216,43 @@ def models(
     stir(policy)
     trained(policy.obs_normalizer, sum(s[0] for s in shapes.values() if len(s) == 1))
     answer = runner.get_inference_policy()
+    value = None
+    if not student:
+        stir(runner.alg.critic)
+        trained(runner.alg.critic.obs_normalizer, OBS if shared else 7)
+        value = Valuing(lambda ports: runner.alg.critic(ports))
     return Written(
         name=name,
         save=saving(runner),
-        act=acting(answer, True, None),
-        shapes=shapes,
+        act=acting(answer, True, None, value),
+        shapes={**shapes, **({} if shared or student else {"critic_obs": (7,)})},
         assume=told,
         recurrent="RNN" in kind,
-        rows=150 if "cnn_cfg" in model else 1000,
+        value=None if value is None else value.answered,
     )
+
+
+class Valuing:
+    """The critic, asked about every batch that the policy is asked about."""
+
+    def __init__(self, ask: Any) -> None:
+        self.ask, self.value = ask, torch.zeros(0)
+
+    def answered(self) -> Any:
+        return self.value.numpy()
+
+
+def valuing(runner: Any, module: Any, grouped: bool, normalised: bool) -> Valuing:
+    """Versions 2 and 3: the module's `evaluate`, behind the critic's own statistics."""
+    if grouped:
+        with contextlib.suppress(AttributeError):
+            trained(module.critic_obs_normalizer, OBS)
+        return Valuing(module.evaluate)
+    names = ("critic_obs_normalizer", "privileged_obs_normalizer")
+    statistics = next(getattr(runner, name) for name in names if hasattr(runner, name))
+    if normalised:
+        trained(statistics, OBS)
+    return Valuing(lambda obs: module.evaluate(statistics(obs)))
 
 
 def made(settings: dict[str, Any], env: Room, student: bool) -> Any:
@@ -254,15 +292,18 @@ def saving(runner: Any) -> Any:
     return save
 
 
-def acting(answer: Any, grouped: bool, alone: str | None) -> Any:
+def acting(answer: Any, grouped: bool, alone: str | None, value: Valuing | None) -> Any:
     def act(ports: dict[str, Any]) -> Any:
-        tensors = {alone or name: torch.from_numpy(value) for name, value in ports.items()}
+        own = {"critic_obs": "teacher"}
+        tensors = {alone or own.get(n, n): torch.from_numpy(each) for n, each in ports.items()}
         with torch.inference_mode():
-            if not grouped:
-                return answer(next(iter(tensors.values()))).numpy()
-            from tensordict import TensorDict
+            given: Any = next(iter(tensors.values()))
+            if grouped:
+                from tensordict import TensorDict
 
-            rows = next(iter(tensors.values())).shape[0]
-            return answer(TensorDict(tensors, [rows])).numpy()
+                given = TensorDict(tensors, [given.shape[0]])
+            if value is not None:
+                value.value = value.ask(given).clone()
+            return answer(given).numpy()
 
     return act

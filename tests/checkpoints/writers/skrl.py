@@ -16,6 +16,8 @@ from torch import nn
 from tests.checkpoints.recording import Written
 
 OBSERVED = Box(-np.inf, np.inf, (10,), np.float32)
+CAMERA = Box(-1.0, 1.0, (18, 14, 3), np.float32)
+PIXELS = Box(0, 255, (18, 14, 3), np.uint8)
 MOVES = Box(-1.0, 1.0, (3,), np.float32)
 PLAIN = {"output": "plain"}
 # Behind every schedule of exploration.
@@ -36,6 +38,24 @@ def cases(version: str) -> Iterator[Written]:
             version, "ppo-multicategorical", "multicategorical", space=MultiDiscrete([3, 4]),
             activation="elu", scaled=True, assume={"output": "multi_discrete", "sizes": "3,4"},
         )  # fmt: skip
+        yield agent(version, "ppo-expression", "gaussian", activation="elu", scaled=True,
+                    output="2 * tanh(ACTIONS)",
+                    assume={"output": "2 * tanh(ACTIONS)"})  # fmt: skip
+        yield agent(version, "ppo-softsign", "gaussian", activation="relu",
+                    output="0.5 * softsign(ACTIONS) - 1",
+                    assume={"output": "0.5 * softsign(ACTIONS) - 1"})  # fmt: skip
+        seen = {"strides": "2,1", "padding": "0,1", "divisor": "255"}
+        for name, by, space in (("ppo-cnn", "", CAMERA), ("ppo-cnn-bytes", " / 255.0", PIXELS)):
+            yield agent(
+                version, name, "gaussian", activation="relu", scaled=not by, observed=space,
+                before=f"permute({{seen}}, (0, 3, 1, 2)){by}",
+                assume={**PLAIN, **seen, "divisor": "255" if by else "1", "image": "18,14,3"},
+            )  # fmt: skip
+        yield agent(
+            version, "ppo-cnn-categorical", "categorical", space=Discrete(4), activation="elu",
+            observed=Box(-1.0, 1.0, (3, 18, 14), np.float32),
+            assume={"output": "argmax", **seen, "divisor": "1", "image": "3,18,14"},
+        )  # fmt: skip
     if second:
         clipped = {"output": "clip_to_bounds", "action_low": -1, "action_high": 1}
         yield agent(version, "ppo-clipped", "gaussian", activation="elu", clip_mean_actions=True,
@@ -55,45 +75,65 @@ def agent(
     activation: str,
     scaled: bool = False,
     output: str = "ACTIONS",
+    observed: Any = OBSERVED,
+    before: str = "{seen}",
     assume: dict[str, object],
     **settings: Any,
 ) -> Written:
     second = version >= "2"
-    spaces = {"observation_space": OBSERVED, "action_space": space, "device": "cpu"}
+    spaces = {"observation_space": observed, "action_space": space, "device": "cpu"}
     if model in ("lstm", "gru"):
         policy = recurrent(model, activation, spaces)
     else:
-        policy = instantiated(version, model, activation, output, spaces, settings)
-        # Its layers find their sizes when they first run.
-        for role in ("policy", "value") if model == "shared" else ("policy",):
+        policy = instantiated(version, model, activation, output, spaces, settings, before)
+    critic = None
+    if kind == "PPO" and model not in ("lstm", "gru"):
+        plain = {**spaces, "action_space": MOVES}
+        one = (version, "deterministic", activation, "ONE", plain, {}, before)
+        critic = policy if model == "shared" else instantiated(*one)
+    # Their layers find their sizes when they first run.
+    for role, each in (("policy", policy), ("value", critic)):
+        if model not in ("lstm", "gru") and each is not None:
             with contextlib.suppress(AttributeError):
-                policy.init_state_dict(role=role)
+                each.init_state_dict(role=role)
     with torch.no_grad():
-        for value in policy.parameters():
-            value.add_(0.1 * torch.randn_like(value))
-    made = holding(version, kind, policy, spaces, scaled)
+        for each in {policy, critic} - {None}:
+            for value in each.parameters():
+                value.add_(0.1 * torch.randn_like(value))
+    made = holding(version, kind, policy, critic, spaces, scaled)
     scaler = made.checkpoint_modules.get(_preprocessor(version))
     if scaler is not None:
-        scaler(1.5 * torch.randn(256, 10) + 0.3, train=True)
+        width = int(np.prod(observed.shape))
+        scaler(1.5 * torch.randn(256, width) + 0.3, train=True)
+        if critic is not None:
+            made.checkpoint_modules["value_preprocessor"](3 * torch.randn(256, 1) + 1, train=True)
+    acting = Acting(made, scaler, second, space, model if model in ("lstm", "gru") else "")
     return Written(
         name=f"{name}-{version}",
         save=saving(made),
-        act=Acting(made, scaler, second, space, model if model in ("lstm", "gru") else ""),
-        shapes={"obs": (10,)},
+        act=acting,
+        shapes={"obs": observed.shape},
+        pixels=("obs",) if observed.dtype == np.uint8 else (),
+        value=None if critic is None else acting.value,
         assume={"activation": activation, **assume},
         recurrent=model in ("lstm", "gru"),
     )
 
 
 def instantiated(
-    version: str, model: str, activation: str, output: str, spaces: Any, settings: Any
+    version: str, model: str, activation: str, output: str, spaces: Any, settings: Any, before: str
 ) -> Any:
     from skrl.utils.model_instantiators import torch as makers
 
     if version.startswith("1.0"):
-        return first_ever(makers, model, activation, spaces)
+        return first_ever(makers, model, activation, spaces, output)
     seen = "OBSERVATIONS" if version >= "2" else "STATES"
-    network = [{"name": "net", "input": seen, "layers": [16, 12], "activations": activation}]
+    layers: list[Any] = [16, 12]
+    if len(spaces["observation_space"].shape) == 3:
+        kind = {"out_channels": 8, "kernel_size": 3, "stride": 1, "padding": 1}
+        layers = [{"conv2d": [6, 4, 2]}, {"conv2d": kind}, "flatten", 12]
+    network = [{"name": "net", "input": before.format(seen=seen), "layers": layers,
+                "activations": activation}]  # fmt: skip
     if model == "shared":
         acting = {"network": network, "output": "ACTIONS", "clip_actions": False,
                   "clip_log_std": True, "min_log_std": -20, "max_log_std": 2,
@@ -106,7 +146,7 @@ def instantiated(
     return getattr(makers, f"{model}_model")(**spaces, network=network, output=output, **settings)
 
 
-def first_ever(makers: Any, model: str, activation: str, spaces: Any) -> Any:
+def first_ever(makers: Any, model: str, activation: str, spaces: Any, output: str) -> Any:
     own = {"hiddens": [16, 12], "hidden_activation": [activation] * 2,
            "input_shape": makers.Shape.STATES}  # fmt: skip
     if model == "shared":
@@ -117,7 +157,8 @@ def first_ever(makers: Any, model: str, activation: str, spaces: Any) -> Any:
         return makers.shared_model(
             **spaces, structure="", roles=["policy", "value"], parameters=both,
         )  # fmt: skip
-    kwargs = {**own, "output_shape": makers.Shape.ACTIONS, "output_activation": None}
+    shape = makers.Shape.ONE if output == "ONE" else makers.Shape.ACTIONS
+    kwargs = {**own, "output_shape": shape, "output_activation": None}
     if model == "gaussian":
         kwargs["output_scale"] = 1.0
     return getattr(makers, f"{model}_model")(**spaces, **kwargs)
@@ -147,17 +188,21 @@ def recurrent(kind: str, activation: str, spaces: Any) -> Any:
     return Policy()
 
 
-def holding(version: str, kind: str, policy: Any, spaces: Any, scaled: bool) -> Any:
+def holding(version: str, kind: str, policy: Any, critic: Any, spaces: Any, scaled: bool) -> Any:
     from skrl.resources.preprocessors.torch import RunningStandardScaler
 
     scaler = {
         _preprocessor(version): RunningStandardScaler,
-        f"{_preprocessor(version)}_kwargs": {"size": 10, "device": "cpu"},
+        f"{_preprocessor(version)}_kwargs": {"size": spaces["observation_space"], "device": "cpu"},
     }
+    if critic is not None:
+        scaler |= {"value_preprocessor": RunningStandardScaler,
+                   "value_preprocessor_kwargs": {"size": 1, "device": "cpu"}}  # fmt: skip
     cfg: Any = scaler if scaled else {}
     if version < "2":
         cfg = {**cfg, "experiment": {"write_interval": 0, "checkpoint_interval": 0}}
-    models = {"policy": policy} | ({"target_policy": policy} if kind == "TD3" else {})
+    models = {"policy": policy} | ({"value": critic} if critic is not None else {})
+    models |= {"target_policy": policy} if kind == "TD3" else {}
     with contextlib.redirect_stdout(io.StringIO()):
         from skrl.agents.torch import ppo, td3
 
@@ -194,8 +239,18 @@ class Acting:
         self.agent, self.scaler, self.second, self.space = made, scaler, second, space
         self.states = [torch.zeros(1, 5, 8)] * {"lstm": 2, "gru": 1}.get(rnn, 0)
 
+    def value(self) -> Any:
+        """Of the last observations, as PPO keeps it beside each of them."""
+        with torch.no_grad():
+            seen = self.seen if self.scaler is None else self.scaler(self.seen)
+            inputs = {"observations" if self.second else "states": seen}
+            value = self.agent.value.act(inputs, role="value")[0]
+            scaler = self.agent.checkpoint_modules.get("value_preprocessor")
+            return (value if scaler is None else scaler(value, inverse=True)).numpy()
+
     def __call__(self, ports: dict[str, Any]) -> Any:
-        obs = torch.from_numpy(ports["obs"])
+        obs = torch.from_numpy(ports["obs"]).float().flatten(1)
+        self.seen = obs
         with torch.no_grad():
             if self.states:
                 seen = obs if self.scaler is None else self.scaler(obs)

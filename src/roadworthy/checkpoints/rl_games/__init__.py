@@ -1,19 +1,20 @@
-"""rl_games: `.pth` files of actor-critics and of SAC, with their normaliser and recurrent layer."""
+"""rl_games: `.pth` files of actor-critics and of SAC, with normaliser, CNN and recurrent layer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from roadworthy.checkpoints.actor import Actor, Network, Tensors
-from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
-from roadworthy.checkpoints.memory import start, stepped
+from roadworthy.checkpoints.actor import Actor
+from roadworthy.checkpoints.layers import ACTIVATIONS, under
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.checkpoints.questions import ask_activation, ask_bounds, numbers
-from roadworthy.checkpoints.reading import Answers, Reading
+from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
+from roadworthy.checkpoints.rl_games.images import ask_cnn, cnn_text
+from roadworthy.checkpoints.rl_games.network import Functions, Policy
 from roadworthy.checkpoints.rl_games.wiring import Wiring, wiring_of
 from roadworthy.source import Source
 from roadworthy.spec.transforms import (
@@ -53,29 +54,41 @@ def read(contents: Contents, answers: Answers) -> Reading:
         (f"params.network.mlp.activation in {SETTINGS}",),
     )  # fmt: skip
     statistics = under(model, "running_mean_std") or _beside(contents)
+    cnn = ask_cnn(contents, answers, under(own, "actor_cnn"), statistics)
     normalizer = _normalizer(statistics, answers)
-    wiring = wiring_of(own, statistics, answers)
+    wiring = wiring_of(own, {} if cnn else statistics, answers)
     mean_activation = _ask_mean_activation(contents, answers) if wiring.heads == ("mu",) else ""
     steps = _ask_steps(contents, answers, wiring)
+    absent = _no_value(contents, own)
+    value_activation = _ask_value(contents, answers) if VALUE in answers.outputs else "identity"
     answers.note("sigma", "the noise of training, not used")
 
     def build(outputs: Sequence[str]) -> Source:
         assert activation is not None
         assert mean_activation is not None
+        assert value_activation is not None
         assert steps is not None
-        network = Policy(own, wiring, activation, mean_activation, contents.where)
+        functions = Functions(
+            between=activation, mean=mean_activation or "identity", value=value_activation,
+            cnn=cnn.activation if cnn and cnn.activation else "identity",
+        )  # fmt: skip
+        network = Policy(
+            own, wiring, functions, contents.where,
+            images=cnn.images if cnn else None, statistics=normalizer,
+            returns=under(model, "value_mean_std"), valued=VALUE in outputs,
+        )  # fmt: skip
         return Source(
             Actor(network, outputs),
-            example={"obs": torch.zeros(1, wiring.inputs)},
+            example=network.example(),
             memory=network.memory(),
-            normalizer=normalizer,
+            normalizer=None if cnn else normalizer,
             action=steps,
         )
 
     return Reading(
         framework=NAME,
         algorithm="SAC" if wiring.heads == ("trunk",) else "PPO",
-        architecture=wiring.text + (f", {activation}" if activation else ""),
+        architecture=cnn_text(cnn) + wiring.text + (f", {activation}" if activation else ""),
         normalizers={} if normalizer is None else {"obs": normalizer},
         action=answers.env.action if answers.env else None,
         facts=tuple(answers.facts),
@@ -83,53 +96,43 @@ def read(contents: Contents, answers: Answers) -> Reading:
         unexplained=tuple(
             name for name in own if not name.startswith((*wiring.used, *_UNUSED))
         ),
-        outputs=("action", "logits" if wiring.choices else "action_raw"),
+        outputs=(
+            "action", *(("logits",) if wiring.choices else ("action_raw", "mean")),
+            *(() if absent else (VALUE,)),
+        ),
+        absent=absent,
         build=build,
     )  # fmt: skip
 
 
-class Policy(Network):
-    """An MLP and a recurrent layer, in either order, and the heads of the action."""
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
+    """rl_games's own player, for networks that can be described to it again."""
+    from roadworthy.checkpoints.rl_games import trusted
 
-    def __init__(
-        self, own: Mapping[str, Tensor], wiring: Wiring, activation: str, last: str, where: str
-    ) -> None:
-        super().__init__()
-        self.wiring = wiring
-        sac = wiring.heads == ("trunk",)
-        body = under(own, "trunk" if sac else "actor_mlp")
-        self.body = mlp(body, activation, active_end=not sac, where=where)
-        self.cell = recurrent(under(own, wiring.cell), where) if wiring.cell else None
-        norm = under(own, wiring.norm) if wiring.norm else {}
-        self.norm = layer(norm, where) if norm else None
-        heads = () if sac else wiring.heads
-        self.heads = nn.ModuleList(layer(under(own, name), f"{where}: {name}") for name in heads)
-        self.last = ACTIVATIONS[last]() if last else nn.Identity()
+    return trusted.predicting(contents, answers, source)
 
-    def memory(self) -> Tensors:
-        return start(self.cell) if self.cell is not None else {}
 
-    def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        latent, after = self._latent(ports)
-        if self.heads:
-            action = self.last(torch.cat([head(latent) for head in self.heads], dim=-1))
-        else:
-            action = latent.chunk(2, dim=-1)[0]  # the other half is the deviation
-        return dict.fromkeys(("action", *wanted), action) | after
+def _no_value(contents: Contents, own: Mapping[str, Tensor]) -> dict[str, str]:
+    """Why there is no value; empty where the file has a critic that can be asked."""
+    if "assymetric_vf_nets" in contents.tree:
+        return {VALUE: "a central critic was trained, which sees more than the policy"}
+    if "value.weight" in own:
+        return {}
+    return {VALUE: "SAC's critics judge actions" if "critic" in contents.tree else "no critic"}
 
-    def _latent(self, ports: Tensors) -> tuple[Tensor, Tensors]:
-        obs = ports["obs"]
-        if self.cell is None:
-            return self.body(obs), {}
-        given = obs if self.wiring.before_mlp else self.body(obs)
-        if self.wiring.with_input:
-            given = torch.cat([given, obs], dim=-1)
-        out, after = stepped(self.cell, given, ports)
-        if self.norm is not None:
-            out = self.norm(out)
-        if self.wiring.with_output:
-            out = torch.cat([out, obs], dim=-1)
-        return self.body(out) if self.wiring.before_mlp else out, after
+
+def _ask_value(contents: Contents, answers: Answers) -> str | None:
+    path = ("params", "network", "value_activation")
+    return answers.ask(
+        "value_activation", "the function behind the value; identity for None",
+        read=_activation,
+        found=[contents.neighbours.lookup(SETTINGS, *path), ("None", DEFAULT)],
+        choices=tuple(ACTIVATIONS), others=(f"{'.'.join(path)} in {SETTINGS}",),
+    )  # fmt: skip
+
+
+def _activation(text: str) -> str:
+    return text if text in ACTIVATIONS else {"None": "identity"}[text]
 
 
 def _beside(contents: Contents) -> dict[str, Tensor]:
@@ -152,7 +155,7 @@ def _ask_mean_activation(contents: Contents, answers: Answers) -> str | None:
     return answers.ask(
         "mu_activation",
         "the function behind the means of the action; identity for None",
-        read=lambda text: text if text in ACTIVATIONS else {"None": "identity"}[text],
+        read=_activation,
         found=[contents.neighbours.lookup(SETTINGS, *path)],
         choices=tuple(ACTIVATIONS),
         others=(f"{'.'.join(path)} in {SETTINGS}",),

@@ -35,7 +35,7 @@ class Wiring:
     @property
     def used(self) -> tuple[str, ...]:
         """The beginnings of the names of all weights that act."""
-        body = ("trunk.",) if self.heads == ("trunk",) else ("actor_mlp.",)
+        body = ("trunk.",) if self.heads == ("trunk",) else ("actor_cnn.", "actor_mlp.")
         return (*body, *(f"{name}." for name in (*self.heads, self.cell, self.norm) if name))
 
 

@@ -7,11 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from roadworthy.checkpoints.actor import Actor, Network, Tensors
+from roadworthy.checkpoints.actor import Actor, Network, Tensors, results
 from roadworthy.checkpoints.layers import mlp, recurrent, widths
 from roadworthy.checkpoints.memory import start, stepped
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
+from roadworthy.checkpoints.pictures import Standardised
 from roadworthy.checkpoints.reading import Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
+from roadworthy.checkpoints.rsl_rl.critic import EPS, Critic, ask_critic, why_absent
 from roadworthy.checkpoints.rsl_rl.images import Image, ask_images, encoder
 from roadworthy.checkpoints.rsl_rl.layout import Layout, layout_of
 from roadworthy.checkpoints.rsl_rl.questions import (
@@ -27,7 +30,6 @@ from roadworthy.source import Source
 from roadworthy.spec.transforms import EpsOutsideRoot, Normalizer
 
 NAME = "rsl_rl"
-EPS = 1e-2
 
 
 def recognise(contents: Contents) -> str | None:
@@ -58,6 +60,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
     mean, std = layout.statistics.get("_mean"), layout.statistics.get("_std")
     answers.note("normalizer", "none" if mean is None else "(x - mean) / (std + 0.01)")
     shaped = mlp(layout.mlp, "identity", where=contents.where)
+    absent = why_absent(layout)
+    valued = VALUE in answers.outputs and not absent
+    seen = ask_critic(answers, layout, settings, activation) if valued else None
 
     def build(outputs: Sequence[str]) -> Source:
         assert activation is not None
@@ -69,11 +74,21 @@ def read(contents: Contents, answers: Answers) -> Reading:
         network = Policy(layout, activation, head, low_high, images, contents.where)
         ports, about = groups.ports(network.flat)
         network.groups = tuple(ports)
+        normalizer = _split(mean, std, ports)
+        example = {n: torch.zeros(1, size) for n, size in ports.items()} | network.pictures()
+        if VALUE in outputs:
+            assert seen is not None
+            assert layout.critic is not None
+            network.critic = Critic(layout.critic, seen, contents.where)
+            example |= network.critic.example()
+            # The critic has statistics of its own, for the same observation.
+            network.normalized = nn.ModuleDict({n: Standardised(s) for n, s in normalizer.items()})
+            normalizer = {}
         return Source(
             Actor(network, outputs),
-            example={n: torch.zeros(1, size) for n, size in ports.items()} | network.pictures(),
+            example=example,
             memory=network.memory(),
-            normalizer=_split(mean, std, ports) or None,
+            normalizer=normalizer or None,
             action=steps,
             about=about,
         )
@@ -91,12 +106,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=layout.unexplained,
-        outputs=("action", "action_raw"),
+        outputs=("action", "action_raw", "mean", *(() if absent else (VALUE,))),
+        absent={VALUE: absent} if absent else {},
         build=build,
     )
 
 
-def predicting(contents: Contents, answers: Answers, source: Source) -> Source | None:
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
     """The installed rsl_rl's own model, for files that it can load."""
     from roadworthy.checkpoints.rsl_rl import trusted
 
@@ -127,6 +143,8 @@ class Policy(Network):
         width = first if self.cell is None else self.cell.input_size
         self.flat = width - self._encoded()
         self.groups: tuple[str, ...] = ("obs",)
+        self.critic: Critic | None = None
+        self.normalized = nn.ModuleDict()
 
     def _encoded(self) -> int:
         with torch.no_grad():
@@ -137,18 +155,26 @@ class Policy(Network):
         return {name: torch.zeros(1, *image.shape) for name, image in self.images.items()}
 
     def memory(self) -> Tensors:
-        return start(self.cell) if self.cell is not None else {}
+        own = start(self.cell) if self.cell is not None else {}
+        return own | (self.critic.memory() if self.critic is not None else {})
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         # Vectors come first in the latent, whatever the order of the groups.
-        parts = [ports[name] for name in self.groups]
+        raw = [ports[name] for name in self.groups]
+        parts = [
+            self.normalized[name](part) if name in self.normalized else part
+            for name, part in zip(self.groups, raw, strict=True)
+        ]
         parts += [self.cnns[name](ports[name]) for name in self.images]
         after: Tensors = {}
         latent = torch.cat(parts, dim=-1)
         if self.cell is not None:
             latent, after = stepped(self.cell, latent, ports)
         action = self._action(self.mlp(latent))
-        return dict.fromkeys(("action", *wanted), action) | after
+        if self.critic is not None:
+            value, more = self.critic(raw, ports)
+            after = {**after, **more, VALUE: value}
+        return results(action, wanted, after)
 
     def _action(self, out: Tensor) -> Tensor:
         if self.head == "deterministic":

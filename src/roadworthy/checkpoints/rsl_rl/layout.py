@@ -25,6 +25,22 @@ _OTHERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """The weights of one network: of the critic, where the file holds one."""
+
+    mlp: Mapping[str, Tensor]
+    cell: Mapping[str, Tensor]
+    cnns: Mapping[str, Mapping[str, Tensor]]
+    statistics: Mapping[str, Tensor]
+
+    @property
+    def inputs(self) -> int:
+        """How many numbers it takes, of which some may come from its CNNs."""
+        first = self.cell["weight_ih_l0"] if self.cell else next(iter(self.mlp.values()))
+        return int(first.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Layout:
     """The actor's weights, the same for all versions.
 
@@ -45,6 +61,7 @@ class Layout:
     head: str
     grouped: bool
     unexplained: tuple[str, ...]
+    critic: Part | None = None
 
     @property
     def cell_text(self) -> str:
@@ -61,11 +78,17 @@ def layout_of(contents: Contents) -> Layout:
     for role in ("actor", "student"):
         weights = contents.tensors(f"{role}_state_dict")
         if weights:
-            return _of_models(weights, role, strange)
+            critic = contents.tensors("critic_state_dict")
+            return _of_models(weights, role, strange, critic)
     return _of_one_module(contents, strange)
 
 
-def _of_models(weights: Mapping[str, Tensor], role: str, strange: tuple[str, ...]) -> Layout:
+def _of_models(
+    weights: Mapping[str, Tensor],
+    role: str,
+    strange: tuple[str, ...],
+    critic: Mapping[str, Tensor],
+) -> Layout:
     """Versions 4 and 5: a model of its own for the actor."""
     noise = tuple(name for name in _NOISE if name in weights)
     known = ("mlp.", "rnn.rnn.", "cnns.", "obs_normalizer.", *noise)
@@ -84,6 +107,7 @@ def _of_models(weights: Mapping[str, Tensor], role: str, strange: tuple[str, ...
         head="deterministic" if noise or outputs % 2 else "",
         grouped=True,
         unexplained=(*strange, *(n for n in weights if not n.startswith(known))),
+        critic=_part(critic, "mlp", "rnn.rnn", "cnns", under(critic, "obs_normalizer")),
     )
 
 
@@ -111,7 +135,27 @@ def _of_one_module(contents: Contents, strange: tuple[str, ...]) -> Layout:
         head="deterministic" if noise else "heteroscedastic",
         grouped=grouped,
         unexplained=(*strange, *(n for n in weights if not n.startswith((*own, *_OTHERS)))),
-    )
+        critic=_part(weights, "critic", "memory_c.rnn", "critic_cnns",
+                     _of_critic(contents) or under(weights, "critic_obs_normalizer")),
+    )  # fmt: skip
+
+
+def _part(
+    weights: Mapping[str, Tensor], mlp: str, cell: str, cnns: str, statistics: Mapping[str, Tensor]
+) -> Part | None:
+    """The network under these names; None where there is none."""
+    body = under(weights, mlp)
+    if not body:
+        return None
+    return Part(mlp=body, cell=under(weights, cell), cnns=_by_group(under(weights, cnns)),
+                statistics=statistics)  # fmt: skip
+
+
+def _of_critic(contents: Contents) -> dict[str, Tensor]:
+    """The statistics beside the module: version 2.3 gave them another name."""
+    names = ("critic_obs_norm_state_dict", "privileged_obs_norm_state_dict")
+    found = (state_dict(contents.tree.get(name)) for name in names)
+    return next((each for each in found if each), {})
 
 
 def _by_group(weights: Mapping[str, Tensor]) -> dict[str, Mapping[str, Tensor]]:

@@ -40,11 +40,11 @@ def act_inference(model: Any, **ports: Tensor) -> Tensors:
     return {"action": action, **dict(zip(STATES, after, strict=False))}
 
 
-def predicting(contents: Contents, answers: Answers, source: Source) -> Source | None:
-    """The installed rsl_rl's model with these weights; None for files of older versions."""
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
+    """The installed rsl_rl's model with these weights; why not, for files of older versions."""
     layout = layout_of(contents)
     if layout.version.startswith(("1", "3")):
-        return None
+        return f"the layout is of version {layout.version}, models are made by versions 4 and 5"
     return replace(source, module=_Predict(_model(layout, answers, source)), normalizer=None)
 
 

@@ -18,6 +18,7 @@ from roadworthy.checkpoints.reading import (
     FILE,
     UNEXPLAINED,
     Answers,
+    Loaded,
     Reading,
 )
 from roadworthy.checkpoints.sb3.features import OBS, Observed, observed
@@ -31,8 +32,8 @@ from roadworthy.checkpoints.sb3.networks import (
     Squashed,
     Told,
 )
-from roadworthy.checkpoints.sb3.settings import DATA, WEIGHTS, Settings, settings_of
-from roadworthy.checkpoints.sb3.statistics import vecnormalize
+from roadworthy.checkpoints.sb3.settings import DATA, VERSION, WEIGHTS, Settings, settings_of
+from roadworthy.checkpoints.sb3.statistics import ask_statistics, vecnormalize
 from roadworthy.checkpoints.spaces import Box, Discrete, MultiBinary, MultiDiscrete, differs
 from roadworthy.errors import Finding, UsageError
 from roadworthy.source import Source
@@ -56,11 +57,21 @@ _ACTING = (
 )  # fmt: skip
 
 
-def live(contents: Contents) -> object:
+def live(contents: Contents, answers: Answers) -> Loaded:
     """The model as the installed Stable-Baselines3 loads it, which runs what is pickled in it."""
     from roadworthy.checkpoints.sb3 import trusted
 
-    return trusted.live(contents)
+    model = trusted.live(contents)
+    path = ask_statistics(contents, answers)
+    return Loaded(
+        model=model,
+        keywords={} if path is None else {"vecnormalize": trusted.statistics(path)},
+        framework=NAME,
+        version=contents.members.get(VERSION, b"").decode("utf-8", "replace").strip(),
+        algorithm=type(model).__name__,
+        facts=tuple(answers.facts),
+        questions=tuple(answers.questions),
+    )
 
 
 def predicting(contents: Contents, answers: Answers, source: Source) -> Source:

@@ -122,8 +122,8 @@ def _broken(where: str, key: str, value: object) -> UsageError:
 def _code_needed(where: str, what: str) -> UsageError:
     return UsageError(
         f"{what} is somebody's own code, which is not in the file", where=where, code=NEEDS_TRUST,
-        hint="load it in Python, where that code can be imported: "
-        "rw.export(PPO.load('model.zip'), folder)",
+        hint="where that code can be imported and you know who made the file: --trust lets "
+        "Stable-Baselines3 load it, which runs what it says; or rw.export(model, folder) in Python",
     )  # fmt: skip
 
 

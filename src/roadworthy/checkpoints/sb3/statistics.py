@@ -21,6 +21,12 @@ def vecnormalize(
     contents: Contents, answers: Answers, space: Space, default_port: str
 ) -> Mapping[str, EpsInsideRoot]:
     """Port → its statistics; empty where training used none, or nobody has said it."""
+    found = ask_statistics(contents, answers)
+    return {} if found is None else read_statistics(found, space, default_port)
+
+
+def ask_statistics(contents: Contents, answers: Answers) -> Path | None:
+    """The file of the statistics; None where training used none, or nobody has said it."""
     beside = contents.neighbours.statistics
     path = answers.vecnormalize or beside
     used, said = contents.neighbours.lookup("config.yml", "normalize")
@@ -45,10 +51,7 @@ def vecnormalize(
         choices=("none",),
         others=("--vecnormalize FILE", "vecnormalize.pkl beside the file"),
     )
-    found = answer[0] if answer else None
-    if found is None:
-        return {}
-    return read_statistics(found, space, default_port)
+    return answer[0] if answer else None
 
 
 def read_statistics(path: Path, space: Space, default_port: str) -> dict[str, EpsInsideRoot]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roadworthy.checkpoints.actor import FRAMES, Actor, Tensors
+from roadworthy.checkpoints.actor import FRAMES, Tensors
 from roadworthy.checkpoints.opening import Contents
 from roadworthy.checkpoints.reading import Answers
 from roadworthy.checkpoints.sb3.features import OBS
@@ -28,19 +29,27 @@ def live(contents: Contents) -> Any:
     for package in ("stable_baselines3", "sb3_contrib"):
         kind = getattr(need(package, extra="sb3"), name, None)
         if kind is not None:
-            return kind.load(contents.path, device="cpu")
+            return _load(kind, contents)
     raise UsageError(f"no installed version has {name}", where=contents.where)
+
+
+def _load(kind: Any, contents: Contents) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of each class that it cannot find it warns first
+            return kind.load(contents.path, device="cpu")
+    except Exception as error:  # whatever the code in the file, or the lack of it, raises
+        raise UsageError(
+            f"{kind.__name__}.load cannot read it: {type(error).__name__}: "
+            f"{(str(error).strip() or '-').splitlines()[0]}",
+            where=contents.where,
+            hint="the code that it was trained with must be importable: PYTHONPATH=its_folder "
+            "roadworthy …",
+        ) from error
 
 
 def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
     """The framework's own `predict` as a source with the ports of `source`."""
-    actor = source.module
-    assert isinstance(actor, Actor)
-    if len(actor.wanted) > 1:
-        raise UsageError(
-            f"predict gives the action alone, not {', '.join(actor.wanted[1:])}", where="trust",
-            hint="leave the other outputs out, or compare without --trust",
-        )  # fmt: skip
     path = (answers.vecnormalize or contents.neighbours.statistics) if source.normalizer else None
     model = live(contents)
     mask = next((s.mask for s in source.steps if isinstance(s, (Argmax, MultiDiscrete))), None)
@@ -49,7 +58,7 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
         example[mask] = torch.ones(1, model.policy.action_net.out_features, dtype=torch.bool)
     return replace(
         source,
-        module=Predict(model, None if path is None else _statistics(path), mask),
+        module=Predict(model, None if path is None else statistics(path), mask),
         example=example,
         normalizer=None,
         action=(),
@@ -57,7 +66,8 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
     )
 
 
-def _statistics(path: Path) -> Any:
+def statistics(path: Path) -> Any:
+    """The VecNormalize in a file, unpickled."""
     return pickle.loads(path.read_bytes())
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from roadworthy.checkpoints.chain import Chain, chain_of, refuse_no_chain
+from roadworthy.checkpoints.chain import Chain, chain_of, critic_of, refuse_no_chain
 from roadworthy.checkpoints.chain_network import ChainNetwork
+from roadworthy.checkpoints.layers import unexplained
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import Found, ask_activation, ask_head
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
+from roadworthy.checkpoints.returns import VALUE, returns_of
+from roadworthy.checkpoints.skrl.expressions import head_of
+from roadworthy.checkpoints.skrl.images import SETTINGS, ask_chain_images
 from roadworthy.source import Source
 from roadworthy.spec.transforms import EpsOutsideRoot, Normalizer
 
 NAME = "skrl"
-SETTINGS = "params/agent.yaml"
 # What agents write beside their policy, in any of their algorithms.
 _BESIDE = {
     "value", "optimizer", "policy_optimizer", "critic_1", "critic", "target_policy",
@@ -43,19 +47,33 @@ def read(contents: Contents, answers: Answers) -> Reading:
     refuse_bad_weights(weights, contents.where)
     chain = chain_of(weights)
     refuse_no_chain(chain, contents.where)
-    settings = _model(contents.neighbours.settings(SETTINGS), acting)
+    told = contents.neighbours.settings(SETTINGS)
+    settings = _model(told, acting)
     activation = ask_activation(answers, _activations(settings), (f"network in {SETTINGS}",))
-    head = ask_head(answers, chain.layers[-1].outputs, _heads(settings, acting))
-    normalizer = _normalizer(contents, chain, answers)
+    images = ask_chain_images(answers, chain, settings) if chain.kernels else None
+    head = ask_head(answers, chain.layers[-1].outputs, _heads(settings, acting), expression=head_of)
+    # Of an image that is not known yet, whatever statistics there are.
+    width = math.prod(images.shape) if images else None if chain.kernels else chain.layers[0].inputs
+    normalizer = _normalizer(contents, width, answers)
+    critic = _critic(contents, chain, told)
+    value_activation = _ask_value(answers, activation, told) if VALUE in answers.outputs else None
     for name in chain.noise:
         answers.note(name, "the noise of training, not used")
 
     def build(outputs: Sequence[str]) -> Source:
         assert activation is not None
         assert head is not None
-        network = ChainNetwork(chain, activation, None, contents.where)
+        network = ChainNetwork(
+            chain, activation, images, contents.where, statistics=normalizer, statistics_first=True
+        )
+        if VALUE in outputs:
+            assert not isinstance(critic, str)
+            statistics = contents.tensors("value_preprocessor")
+            network.add_critic(
+                critic, value_activation or activation, returns_of(statistics, eps=0)
+            )
         source = head.source(network, network.example(), network.memory(), outputs)
-        return replace(source, normalizer=normalizer)
+        return replace(source, normalizer=None if images else normalizer)
 
     return Reading(
         framework=NAME,
@@ -65,9 +83,38 @@ def read(contents: Contents, answers: Answers) -> Reading:
         action=answers.env.action if answers.env else None,
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
-        unexplained=_unexplained(chain),
-        outputs=head.outputs if head else ("action",),
+        unexplained=chain.unexplained,
+        outputs=(
+            *(head.outputs if head else ("action",)),
+            *(() if isinstance(critic, str) else (VALUE,)),
+        ),
+        absent={VALUE: critic} if isinstance(critic, str) else {},
         build=build,
+    )
+
+
+def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
+    """skrl's own model, for those that its instantiator makes."""
+    from roadworthy.checkpoints.skrl import trusted
+
+    return trusted.predicting(contents, answers, source)
+
+
+def _critic(contents: Contents, chain: Chain, told: Mapping[str, Any]) -> Chain | str:
+    """The network of the value, or why there is none that takes what the policy takes."""
+    own = contents.tensors("value")
+    if not own:
+        return "the agent holds no network called value"
+    for part in _network(_model(told, "value")):
+        if _version(contents) == "2" and "STATES" in str(part.get("input")):
+            return f"{SETTINGS} says that the critic sees the privileged state"
+    return critic_of(own, chain)
+
+
+def _ask_value(answers: Answers, activation: str | None, told: Mapping[str, Any]) -> str | None:
+    found = [*_activations(_model(told, "value"), "value"), (activation, "that of the policy")]
+    return ask_activation(
+        answers, found, name="value_activation", what="the function between the critic's layers"
     )
 
 
@@ -76,23 +123,18 @@ def _acting(contents: Contents) -> str:
     return next((name for name in ("policy", "q_network") if contents.tensors(name)), "")
 
 
-def _unexplained(chain: Chain) -> tuple[str, ...]:
-    convolutions = tuple(each.path for each in chain.of("conv"))
-    return (*chain.unexplained, *convolutions)
-
-
 def _version(contents: Contents) -> str:
     if "observation_preprocessor" in contents.tree:
         return "2"
     return "1" if "state_preprocessor" in contents.tree else ""
 
 
-def _normalizer(contents: Contents, chain: Chain, answers: Answers) -> Normalizer | None:
+def _normalizer(contents: Contents, width: int | None, answers: Answers) -> Normalizer | None:
     """The RunningStandardScaler of observations; in version 1 they were called states."""
     for name in ("observation_preprocessor", "state_preprocessor"):
         own = contents.tensors(name)
         mean, variance = own.get("running_mean"), own.get("running_variance")
-        if mean is None or variance is None or mean.numel() != chain.layers[0].inputs:
+        if mean is None or variance is None or width not in (None, mean.numel()):
             continue
         answers.note("normalizer", f"{name}: (x - mean) / (sqrt(variance) + 1e-8), clipped at 5")
         answers.note("epsilon and clip of the normalizer", "1e-8 and 5", DEFAULT)
@@ -108,11 +150,23 @@ def _model(settings: Mapping[str, Any], acting: str) -> Mapping[str, Any]:
     return own if isinstance(own, Mapping) else {}
 
 
-def _activations(settings: Mapping[str, Any]) -> Found:
+def _network(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     network = settings.get("network")
     parts = network if isinstance(network, (list, tuple)) else ()
-    said = {str(part.get("activations")) for part in parts if isinstance(part, Mapping)}
-    return [(said.pop() if len(said) == 1 else None, f"{SETTINGS} (models.policy.network)")]
+    return [part for part in parts if isinstance(part, Mapping)]
+
+
+def _activations(settings: Mapping[str, Any], model: str = "policy") -> Found:
+    """What the settings say, unless they say several."""
+    where = f"{SETTINGS} (models.{model}.network)"
+    said: list[object] = []
+    for part in _network(settings):
+        own = part.get("activations")
+        said += own if isinstance(own, (list, tuple)) else [own]
+    named = {str(each) for each in said if each}
+    if len(named) > 1:
+        raise unexplained(where, f"one activation is rebuilt, got {', '.join(sorted(named))}")
+    return [(named.pop() if named else None, where)]
 
 
 def _heads(settings: Mapping[str, Any], acting: str) -> Found:
@@ -124,7 +178,9 @@ def _heads(settings: Mapping[str, Any], acting: str) -> Found:
         return [("multi_discrete", where)]
     if "categorical" in kind:
         return [("argmax", where)]
-    told = _OUTPUTS.get(str(settings.get("output")).strip())
+    told = settings.get("output")
+    if told is not None:
+        told = _OUTPUTS.get(str(told).strip(), str(told).strip())
     clips = "clip_actions" if "deterministic" in kind else "clip_mean_actions"
     if told == "plain" and settings.get(clips):
         told = "clip_to_bounds"

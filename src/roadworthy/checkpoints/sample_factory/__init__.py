@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from roadworthy.checkpoints.actor import Actor, Network, Tensors
-from roadworthy.checkpoints.layers import ACTIVATIONS, layer, mlp, recurrent, under
-from roadworthy.checkpoints.memory import start, stepped
+from roadworthy.checkpoints.actor import Actor
+from roadworthy.checkpoints.layers import under
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import ask_activation, whole_numbers
 from roadworthy.checkpoints.reading import ENV, Answers, Reading
+from roadworthy.checkpoints.returns import VALUE
+from roadworthy.checkpoints.sample_factory.encoders import (
+    SETTINGS,
+    Encoding,
+    ask_encoder_images,
+    encodings,
+)
+from roadworthy.checkpoints.sample_factory.network import HEAD, Policy
 from roadworthy.checkpoints.spaces import Box, Discrete
 from roadworthy.checkpoints.spaces import MultiDiscrete as Several
 from roadworthy.source import Source
 from roadworthy.spec.transforms import ActionStep, Argmax, EpsInsideRoot, MultiDiscrete, Normalizer
 
 NAME = "Sample-Factory"
-SETTINGS = "config.json"
 _STATISTICS = "obs_normalizer.running_mean_std.running_mean_std"
+_ENCODER = re.compile(r"\.(mlp_head|conv_head|mlp_layers)\.")
 _UNUSED = ("critic_", "returns_normalizer.", "obs_normalizer.", "action_parameterization.")
 
 
@@ -36,7 +45,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
     weights = contents.tensors("model")
     refuse_bad_weights(weights, contents.where)
     side = "actor_" if any(name.startswith("actor_encoder.") for name in weights) else ""
-    encoders = _encoders(under(weights, f"{side}encoder.encoders"))
+    found = encodings(under(weights, f"{side}encoder.encoders"))
     said = contents.neighbours.lookup
     activation = ask_activation(
         answers, [said(SETTINGS, "nonlinearity")], (f"nonlinearity in {SETTINGS}",)
@@ -45,11 +54,11 @@ def read(contents: Contents, answers: Answers) -> Reading:
     scale = _ask_number(contents, answers, "obs_scale", "what obs is divided by")
     tanh = _ask_number(contents, answers, "continuous_tanh_scale", "the range of a tanh behind the "
                        "means of continuous actions; 0 for none")  # fmt: skip
-    head = under(weights, "action_parameterization.distribution_linear")
-    outputs = int(head["weight"].shape[0])
+    outputs = int(weights[f"{HEAD}.weight"].shape[0])
     fixed = "action_parameterization.learned_stddev" in weights
     space = ("continuous",) if fixed else _ask_space(answers, outputs)
-    normalizers = _normalizers(weights, list(encoders), answers)
+    normalizers = _normalizers(weights, list(found), answers)
+    encoders = _with_images(contents, answers, found, normalizers, shift, scale)
 
     def build(wanted: Sequence[str]) -> Source:
         assert activation is not None
@@ -57,22 +66,30 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert scale is not None
         assert tanh is not None
         assert space is not None
-        network = Policy(weights, encoders, side, activation, contents.where)
+        network = Policy(
+            weights, encoders, side, activation, contents.where, statistics=normalizers,
+            valued=VALUE in wanted,
+        )  # fmt: skip
         if space == ("continuous",):
             network.kept, network.squash = outputs if fixed else outputs // 2, tanh if fixed else 0
+        # Statistics of images act behind the division, inside of the network.
+        outside = {name: each for name, each in normalizers.items() if not encoders[name].convs}
+        vector = "obs" in encoders and not encoders["obs"].convs
         return Source(
             Actor(network, wanted),
-            example={name: torch.zeros(1, size) for name, size in network.sizes.items()},
+            example=network.example(),
             memory=network.memory(),
-            normalizer=_shifted(normalizers, shift, scale) or None,
+            normalizer=(_shifted(outside, shift, scale) if vector else outside) or None,
             action=_steps(space),
         )
 
+    raw = ("action_raw", "mean") if space == ("continuous",) else ("logits",)
     return Reading(
         framework=NAME,
         version="2",
         algorithm="APPO",
-        architecture=_text(encoders, under(weights, f"{side}decoder.mlp"), outputs, activation),
+        architecture=_text(found.values(), under(weights, f"{side}decoder.mlp"), outputs,
+                           activation),
         normalizers=normalizers,
         action=answers.env.action if answers.env else None,
         facts=tuple(answers.facts),
@@ -80,62 +97,39 @@ def read(contents: Contents, answers: Answers) -> Reading:
         unexplained=tuple(
             name for name in weights
             if not name.startswith((*_UNUSED, f"{side}core.core.", f"{side}decoder.mlp."))
-            and not (name.startswith(f"{side}encoder.encoders.") and ".mlp_head." in name)
+            and not (name.startswith(f"{side}encoder.encoders.") and _ENCODER.search(name))
         ),
-        outputs=("action", "action_raw" if space == ("continuous",) else "logits"),
+        outputs=("action", *raw, VALUE),
         build=build,
     )  # fmt: skip
 
 
-class Policy(Network):
-    """An encoder for each observation, an optional recurrent core, a decoder, and one layer."""
-
-    def __init__(
-        self,
-        weights: Mapping[str, Tensor],
-        encoders: Mapping[str, Mapping[str, Tensor]],
-        side: str,
-        activation: str,
-        where: str,
-    ) -> None:
-        super().__init__()
-        self.names = tuple(sorted(encoders))  # the order in which they stand side by side
-        self.encoders = nn.ModuleList(
-            mlp(encoders[name], activation, active_end=True, where=where) for name in self.names
-        )
-        self.sizes = {name: int(encoders[name]["0.weight"].shape[1]) for name in self.names}
-        core = under(weights, f"{side}core.core")
-        self.cell = recurrent(core, where) if core else None
-        decoder = under(weights, f"{side}decoder.mlp")
-        self.decoder = mlp(decoder, activation, active_end=True, where=where)
-        head = under(weights, "action_parameterization.distribution_linear")
-        self.head = layer(head, where)
-        # Of continuous actions the means alone, squashed if that is more than 0.
-        self.kept, self.squash = (
-            len(weights["action_parameterization.distribution_linear.bias"]),
-            0.0,
-        )
-
-    def memory(self) -> Tensors:
-        return start(self.cell) if self.cell is not None else {}
-
-    def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        parts = [
-            encoder(ports[name]) for name, encoder in zip(self.names, self.encoders, strict=True)
-        ]
-        after: Tensors = {}
-        latent = torch.cat(parts, dim=-1)
-        if self.cell is not None:
-            latent, after = stepped(self.cell, latent, ports)
-        action = self.head(self.decoder(latent))[..., : self.kept]
-        if self.squash > 0:
-            action = torch.tanh(action / self.squash) * self.squash
-        return dict.fromkeys(("action", *wanted), action) | after
+def predicting(contents: Contents, answers: Answers, source: Source) -> str:
+    """Why Sample-Factory itself is not asked."""
+    return "its files do not name the environment's spaces, from which it makes its networks"
 
 
-def _encoders(weights: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    names = dict.fromkeys(name.partition(".")[0] for name in weights)
-    return {name: under(weights, f"{name}.mlp_head") for name in names}
+def _with_images(
+    contents: Contents,
+    answers: Answers,
+    encoders: Mapping[str, Encoding],
+    normalizers: Mapping[str, Normalizer],
+    shift: float | None,
+    scale: float | None,
+) -> dict[str, Encoding]:
+    """The encoders, those of images with what their weights do not say."""
+    alone = sum(bool(each.convs) for each in encoders.values()) == 1
+    known = {}
+    for name, each in encoders.items():
+        images = None
+        if each.convs:
+            own = normalizers.get(name)
+            mean = torch.as_tensor(own.mean) if own else None
+            images = ask_encoder_images(
+                contents, answers, each, mean, shift=shift, scale=scale, alone=alone
+            )
+        known[name] = replace(each, images=images)
+    return known
 
 
 def _ask_number(contents: Contents, answers: Answers, name: str, what: str) -> float | None:
@@ -212,13 +206,10 @@ def _shifted(
 
 
 def _text(
-    encoders: Mapping[str, Mapping[str, Tensor]], decoder: Mapping[str, Tensor], outputs: int,
+    encoders: Iterable[Encoding], decoder: Mapping[str, Tensor], outputs: int,
     activation: str | None,
 ) -> str:  # fmt: skip
-    def sizes(weights: Mapping[str, Tensor]) -> list[int]:
-        return [int(w.shape[0]) for name, w in weights.items() if name.endswith("weight")]
-
-    first = ", ".join(" → ".join(map(str, sizes(each))) for each in encoders.values())
-    rest = " → ".join(map(str, [*sizes(decoder), outputs]))
-    known = [name for name in ACTIVATIONS if name == activation]
-    return ", ".join([f"MLP {first} → {rest}", *known])
+    sizes = [int(w.shape[0]) for name, w in decoder.items() if name.endswith("weight")]
+    rest = " → ".join(map(str, [*sizes, outputs]))
+    first = ", ".join(each.text for each in encoders)
+    return ", ".join([f"{first} → {rest}", *([activation] if activation else [])])
