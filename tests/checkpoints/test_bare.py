@@ -198,3 +198,41 @@ def test_safetensors_are_read_too(tmp_path: Path) -> None:
     obs = torch.randn(5, 4)
     got = Stepped(source, 5).step({"obs": obs})["action"]
     np.testing.assert_allclose(got, net(obs).detach(), atol=1e-6)
+
+
+class Swapped(nn.Module):
+    """Two layers of one shape, in another order in the file than in forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late, self.early, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        hidden = nn.functional.elu(self.late(nn.functional.elu(self.early(obs))))
+        return self.head(hidden)  # type: ignore[no-any-return]
+
+
+def test_layers_that_could_change_places_are_asked_about(tmp_path: Path) -> None:
+    net = Swapped()
+    assume = ELU | {"output": "plain"}
+    with pytest.raises(rw.UsageError, match="late and early have one shape") as caught:
+        rw.to_source(written(net.state_dict(), tmp_path), assume=assume)
+    assert "--assume order=" in str(caught.value)
+    obs = torch.randn(50, 4)
+    got = rebuilt(net.state_dict(), tmp_path, assume=assume | {"order": "early,late,head"}).step(
+        {"obs": obs}
+    )
+    np.testing.assert_allclose(got["action"], net(obs).detach(), atol=1e-6)
+    other = rebuilt(net.state_dict(), tmp_path, assume=assume | {"order": "file"})
+    assert np.abs(other.step({"obs": obs})["action"] - net(obs).detach().numpy()).max() > 1e-3
+    with pytest.raises(rw.UsageError, match="order is 'early,head'"):
+        rw.to_source(written(net.state_dict(), tmp_path), assume=assume | {"order": "early,head"})
+
+
+def test_numbers_in_names_are_an_order(tmp_path: Path) -> None:
+    state = {
+        f"fc{number}.{name}": value
+        for number in (1, 2, 3)
+        for name, value in nn.Linear(4, 4).state_dict().items()
+    }
+    rw.to_source(written(state, tmp_path), assume=ELU | {"output": "plain"})

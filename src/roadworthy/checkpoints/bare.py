@@ -10,6 +10,7 @@ from roadworthy.checkpoints.actor import stacked
 from roadworthy.checkpoints.chain import chain_of, critic_of, refuse_no_chain
 from roadworthy.checkpoints.chain_network import ChainNetwork
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
+from roadworthy.checkpoints.order import ask_order
 from roadworthy.checkpoints.pictures import ask_images
 from roadworthy.checkpoints.questions import (
     ask_activation,
@@ -41,6 +42,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
     refuse_bad_weights(weights, contents.where)
     chain = chain_of(weights)
     refuse_no_chain(chain, contents.where)
+    chain = ask_order(answers, chain)
     activation = ask_activation(answers)
     images = ask_images(answers, chain.kernels) if chain.kernels else None
     if chain.of("lstm", "gru"):

@@ -74,6 +74,8 @@ class Chain:
             if own:
                 sizes = " → ".join(map(str, [own[0].inputs, *(each.outputs for each in own)]))
                 parts.append(f"{'MLP' if kind == 'linear' else kind} {sizes}")
+        norms = len(self.of("norm"))
+        parts += [f"{norms} norm{'s' * (norms > 1)}"] * bool(norms)
         return ", ".join(parts)
 
     def gap(self, before: Layer, after: Layer) -> bool:
