@@ -55,6 +55,7 @@ USAGE: list[tuple[tuple[str, ...], str]] = [
     (("export", "p.py:actr", "-o", "b"), "did you mean 'actor'?"),
     (("export", "p.py:Actor", "-o", "b"), "is a class, not a trained policy"),
     (("export", "p.py", "-o", "b"), "with NAME one of actor, fast, make_env"),
+    (("export", "star.py", "-o", "b"), "with NAME one of the names in the file"),
     (("export", "model.zip", "-o", "b"), "model.zip does not exist"),
     (("export", "runs/model.pt", "-o", "b"), "there is no folder runs"),
     (("export", "nobody.module:actor", "-o", "b"), "No module named 'nobody'"),
@@ -126,6 +127,7 @@ def _python(script: str, *words: str, cwd: Path) -> list[str]:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     (folder / "p.py").write_text(P)
+    (folder / "star.py").write_text("from p import *\nimport torch\nraise SystemExit(7)\n")
     (folder / "thesis").mkdir()
     (folder / "thesis" / "chapter.txt").write_text("years of work")
     hostile.sealed(folder / "walker")

@@ -42,10 +42,10 @@ def refuse_unreachable(target: str, *, file: bool = True) -> None:
     if not path.is_file():
         raise UsageError(f"{place} does not exist", hint=nearest(path))
     defined = defined_in(path)
+    if not name:  # said before the file is run, which may train for an hour
+        raise _no_object(target, place, _public(defined.values) if defined else ())
     if defined is None:
         return
-    if not name:
-        raise _no_object(target, place, _public(defined.values))
     if name in defined.classes:
         raise _class_of(target)
     if name not in (*defined.values, *defined.imported):
