@@ -70,6 +70,7 @@ def test_without_settings_everything_about_convolutions_is_asked_at_once() -> No
 
 
 @pytest.mark.framework
+@pytest.mark.filterwarnings("ignore")
 def test_agent_yaml_of_rl_games_answers_all_but_the_kind_of_pixels(tmp_path: Path) -> None:
     from tests.checkpoints.writers import rl_games
 
