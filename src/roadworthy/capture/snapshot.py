@@ -40,13 +40,6 @@ MOST_OBJECTS = 200_000
 
 # Bytes up to which an array is looked at as a whole before it is put back.
 SMALL = 1 << 14
-_IN_NUMPY = frozenset(
-    (
-        torch.float32, torch.float64, torch.float16, torch.bool, torch.uint8, torch.int8,
-        torch.int16, torch.int32, torch.int64,
-    )
-)  # fmt: skip
-
 # What cannot change, by its exact type: an object of a class that inherits from these can.
 _ATOMS = frozenset(
     (
@@ -326,23 +319,18 @@ def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
 
 
 def _refill_tensor(alias: torch.Tensor) -> Callable[[], None]:
-    place: int | None = None
-    if (
-        alias.device.type == "cpu"
-        and alias.dtype in _IN_NUMPY
-        and alias.layout == torch.strided
-        and not alias.is_neg()
-        and type(alias) in (torch.Tensor, torch.nn.Parameter)
-        and 0 < alias.nbytes <= SMALL
-    ):
-        memory: Array = alias.numpy()
-        unless_same, place = _keep_small(memory), alias.data_ptr()
     copy = alias.detach().clone()
+    plain = type(alias) in (torch.Tensor, torch.nn.Parameter) and not alias.is_nested
+    size = alias.nbytes if plain and alias.layout == torch.strided else 0
+    small = 0 < size <= SMALL and alias.device.type == "cpu" and alias.is_contiguous()
+    place = alias.data_ptr() if small else 0
+    # Past NumPy, for which PyTorch would never let the storage be resized again.
+    held = ctypes.string_at(place, size) if place else b""
 
     def refill() -> None:
-        # A storage that was resized lies elsewhere, where NumPy does not see it.
-        if place is not None and alias.data_ptr() == place:
-            unless_same()
+        if place and alias.data_ptr() == place:
+            if ctypes.string_at(place, size) != held:
+                ctypes.memmove(place, held, size)
         elif not same(alias, copy):
             alias.copy_(copy)
 
