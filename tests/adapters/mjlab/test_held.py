@@ -1,4 +1,4 @@
-"""What a user of mjlab may hold: a wrapper, a runner, its inference policy, several environments."""
+"""What users of mjlab hold: a wrapper, a runner, its inference policy, several environments."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", default=TASK)
     parser.add_argument("--exports", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=machine.RESULTS / "mjlab.json")
+    parser.add_argument("--out", type=Path, default=machine.RESULTS / "mjlab_go1.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     env, model = made(arguments.task)
