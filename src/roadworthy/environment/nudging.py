@@ -129,7 +129,7 @@ class Trials:
 def _seed() -> None:
     """What torch.manual_seed does, which asks every kind of device whether it is there."""
     torch.default_generator.manual_seed(0)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(0)
 
 

@@ -85,8 +85,9 @@ def _gains(
 def _explicit(entity: Any) -> Iterator[tuple[str, tuple[float | None, float | None, float | None]]]:
     """The gains of actuators that mjlab computes itself: the simulator sees their effort alone."""
     for actuator in entity.actuators:
-        held = [getattr(actuator, key, None) for key in ("stiffness", "damping", "force_limit")]
-        if all(isinstance(each, torch.Tensor) for each in held):
+        said = (getattr(actuator, key, None) for key in ("stiffness", "damping", "force_limit"))
+        held = [each for each in said if isinstance(each, torch.Tensor)]
+        if len(held) == len(_NONE):
             rows = [each[0].tolist() for each in held]
             for joint, *numbers in zip(actuator.target_names, *rows, strict=True):
                 stiffness, damping, limit = map(_or_none, numbers)
