@@ -247,3 +247,19 @@ def test_a_snapshot_is_put_back_as_often_as_one_likes() -> None:
         snapshot.restore()
         assert thing["tensor"].tolist() == [0.0, 0.0]
         assert (thing["list"], thing["count"]) == ([1, 2], 0)
+
+
+def test_a_tensor_whose_storage_moved_is_put_back_where_it_is_now() -> None:
+    thing = {"tensor": torch.arange(3.0)}
+    snapshot = Snapshot(thing)
+    thing["tensor"].untyped_storage().resize_(1 << 20)
+    thing["tensor"].fill_(-1.0)
+    snapshot.restore()
+    assert thing["tensor"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_zero_comes_back_with_its_sign() -> None:
+    thing = torch.tensor([-0.0])
+    with preserved(thing):
+        thing.abs_()
+    assert torch.signbit(thing).all()

@@ -21,6 +21,27 @@ class FourAtTwoRates(robots.FourRobots):
     decimation = 2
 
 
+class Strongest(robots.Pd):
+    """Observes a share of the largest, as a quaternion is taken out of a matrix."""
+
+    def compute_observations(self) -> torch.Tensor:
+        seen = super().compute_observations()
+        return seen / (1.0 + seen.abs().amax(dim=-1, keepdim=True))
+
+
+def test_a_maximum_that_only_one_half_takes_is_no_choice() -> None:
+    original = capture_environment(EnvironmentSource(*plain(Strongest)))
+    signature = original.program.signature
+    yardstick = original.yardstick(signature)
+    inputs = {each.name: np.ones((1, 2), np.float32) for each in signature.inputs}
+    memory = {each.name: np.ones((1, 2), np.float32) for each in signature.memory}
+    found = [
+        yardstick.rounded(inputs, memory | {signature.clock: np.array(tick, np.int32)})
+        for tick in (0, 1)
+    ]
+    assert found[0].keys() == found[1].keys()
+
+
 @pytest.mark.parametrize("name", ["pd_four_ticks", "four_robots", "lstm"])
 def test_an_environment_is_judged_by_its_own_rounding(name: str, tmp_path: Path) -> None:
     env, actor = ENVIRONMENTS[name]()

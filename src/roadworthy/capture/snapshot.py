@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import functools
+import operator
 import random
 import types
 from collections import UserDict, deque
@@ -37,6 +38,8 @@ _C_NUMBERS = "cbBhHiIlLqQfdg?u"
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 
+# Bytes up to which an array is looked at as a whole before it is put back.
+SMALL = 1 << 14
 # What cannot change, by its exact type: an object of a class that inherits from these can.
 _ATOMS = frozenset(
     (
@@ -265,8 +268,21 @@ def _keep_foreign(value: Any) -> list[Callable[[], None]]:
     memory = np.asarray(value)  # a view: nothing is copied on the CPU
     if not memory.size or not memory.flags.writeable:
         return []
+    if memory.nbytes <= SMALL:
+        return [_keep_small(memory)]
     copy = memory.copy()
     return [lambda: np.copyto(memory, copy)]
+
+
+def _keep_small(memory: Array) -> Callable[[], None]:
+    """A few numbers: to look whether they are still the same costs less than to copy them."""
+    held, copy = memory.tobytes(), memory.copy()
+
+    def restore() -> None:
+        if memory.tobytes() != held:
+            np.copyto(memory, copy)
+
+    return restore
 
 
 def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:
@@ -291,15 +307,34 @@ def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
     if not has_values(tensor):
         return lambda: None
     # `data` is an alias of the storage: it undoes a move to another device as well.
-    alias, copy = tensor.data, tensor.detach().clone()
+    alias = tensor.data
+    refill = _refill_tensor(alias)
 
     def restore() -> None:
         if tensor.device != alias.device or tensor.data_ptr() != alias.data_ptr():
             tensor.data = alias
-        if not same(alias, copy):
-            alias.copy_(copy)
+        refill()
 
     return restore
+
+
+def _refill_tensor(alias: torch.Tensor) -> Callable[[], None]:
+    copy = alias.detach().clone()
+    plain = type(alias) in (torch.Tensor, torch.nn.Parameter) and not alias.is_nested
+    size = alias.nbytes if plain and alias.layout == torch.strided else 0
+    small = 0 < size <= SMALL and alias.device.type == "cpu" and alias.is_contiguous()
+    place = alias.data_ptr() if small else 0
+    # Past NumPy, for which PyTorch would never let the storage be resized again.
+    held = ctypes.string_at(place, size) if place else b""
+
+    def refill() -> None:
+        if place and alias.data_ptr() == place:
+            if ctypes.string_at(place, size) != held:
+                ctypes.memmove(place, held, size)
+        elif not same(alias, copy):
+            alias.copy_(copy)
+
+    return refill
 
 
 def _keep_generator(generator: torch.Generator) -> Callable[[], None]:
@@ -313,9 +348,10 @@ def _keep_generator(generator: torch.Generator) -> Callable[[], None]:
 
 def _keep_mapping(mapping: MutableMapping[Any, Any]) -> Callable[[], None]:
     items = dict(mapping)
+    keys, held = list(items), list(items.values())
 
     def restore() -> None:
-        if list(mapping) != list(items) or any(mapping[key] is not items[key] for key in items):
+        if list(mapping) != keys or not all(map(operator.is_, mapping.values(), held)):
             mapping.clear()
             mapping.update(items)
 

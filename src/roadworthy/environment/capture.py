@@ -39,8 +39,6 @@ from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Action, Signature
 
-OBSERVED_STEPS = 32
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnvironmentOriginal(Original):
@@ -131,7 +129,7 @@ def capture_environment(
                 metadata=_metadata(env),
             ),
             initial=initial,
-            observed=_observed(source),
+            observed={name: moved.observed[name] for name in source.inputs},
             horizon=moved.horizon,
         )
 
@@ -290,6 +288,7 @@ def _signature(source: EnvironmentSource, initial: Tensors, *, symbolic: bool) -
         decimation=source.env.decimation,
         period_s=source.env.tick_s,
         clock=CLOCK,
+        robot=source.env.robot(),
     )
 
 
@@ -303,19 +302,6 @@ def _observation_names(source: EnvironmentSource) -> dict[str, About]:
     for port, width in widths.items():
         found[port], names = About(elements=names[:width]), names[width:]
     return found
-
-
-def _observed(source: EnvironmentSource) -> dict[str, Array]:
-    """What the inputs were while the environment lived for a while."""
-    found: dict[str, list[Array]] = {name: [] for name in source.inputs}
-    with preserved(*source.roots.values()), eager(source), watch_ticks(source) as live:
-        live.restart()
-        for _ in range(OBSERVED_STEPS):
-            decision, actions = live.decide()
-            for name, value in decision.inputs.items():
-                found[name].append(value.cpu().numpy())
-            live.step(actions)
-    return {name: np.stack(arrays) for name, arrays in found.items()}
 
 
 def _near(seen: Array, rng: np.random.Generator, steps: int) -> Array:

@@ -13,6 +13,7 @@ from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.context import ContextManager
 from roadworthy.errors import Finding
 from roadworthy.spec.port import About
+from roadworthy.spec.robot import Robot
 
 # One tensor, or one for each group of observations that the actor knows by name.
 Observations = torch.Tensor | Mapping[str, torch.Tensor]
@@ -69,6 +70,10 @@ class ExportableEnvironment(abc.ABC):
     def metadata(self) -> dict[str, str]:
         """Key-value pairs for the file."""
         return {}
+
+    def robot(self) -> Robot | None:
+        """Joints, gains and the meaning of the action, for the signature; None if unknown."""
+        return None
 
     @property
     def tick_s(self) -> float | None:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from types import CodeType
 from typing import Literal
 
@@ -25,7 +26,7 @@ from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.assigned import is_held_by_port
 from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, advanced
+from roadworthy.environment.movement import Movement, advance
 from roadworthy.environment.nudging import Suspect, Trials, tensor_matters
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
@@ -140,8 +141,9 @@ def hidden(
     }
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
-    for steps in MOMENTS:
-        with advanced(source, steps):
+    with preserved(*source.roots.values()), torch.inference_mode():
+        for before, steps in pairwise((0, *MOMENTS)):
+            advance(source, steps - before)
             done = {*found, *handed_over}
             trials = Trials(source, constants, [r.tensor for seen in reads.values() for r in seen])
             for each in (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from roadworthy.spec.port import Array
 
 # Walking through a whole simulator takes long: then only at some of the steps.
 MOST_WALKED = 3_000
+OBSERVED_STEPS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Movement:
     resets        whether a reset was seen that changed something registered
     untold_reset  the first step that changed memory after its last tick and told of no reset, and
                   the names of what it changed
+    observed      what the inputs were at the first decisions, one after the other
     loose         ids of tensors that moved and that no attribute leads to
     unreached     lines that never ran and would write an attribute
     """
@@ -54,6 +55,7 @@ class Movement:
     outputs_written: frozenset[str]
     resets: bool
     untold_reset: tuple[int, list[str]] | None
+    observed: dict[str, Array]
     loose: frozenset[int]
     unreached: tuple[Unreached, ...]
 
@@ -112,6 +114,7 @@ class _Search:
         self.outputs_written: set[str] = set()
         self.resets = False
         self.disturbed: dict[int, list[str]] = {}
+        self.decided: list[Tensors] = []
         self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
 
@@ -128,8 +131,10 @@ class _Search:
                 stamps = _stamps(source.roots) if step in moments else {}
                 brackets.clear()
                 with lines_noted(self.lines):
-                    _, actions = live.decide()
+                    decision, actions = live.decide()
                     ticks, _, was_reset = live.step(actions)
+                if len(self.decided) < OBSERVED_STEPS:
+                    self.decided.append(decision.inputs)
                 if live.followed and not was_reset:
                     self._note_disturbed(step, ticks[-1].memory, live.memory())
                 self.written_by_world |= set() if was_reset else brackets
@@ -160,6 +165,10 @@ class _Search:
             outputs_written=frozenset(self.outputs_written),
             resets=self.resets,
             untold_reset=_untold(self.disturbed, self.horizon.steps),
+            observed={
+                name: np.stack([each[name].cpu().numpy() for each in self.decided])
+                for name in self.decided[0]
+            },
             loose=frozenset(self.loose_moved),
             unreached=tuple(unreached(source.env, self.lines)),
         )
@@ -303,10 +312,7 @@ def _version(value: object) -> int | None:
     return value._version
 
 
-@contextmanager
-def advanced(source: EnvironmentSource, steps: int) -> Iterator[None]:
-    """The environment as it is so many policy steps from now; it is put back afterwards."""
-    with preserved(*source.roots.values()), torch.inference_mode():
-        for _ in range(steps):
-            source.env.step(source.actor(source.env.compute_observations()))
-        yield
+def advance(source: EnvironmentSource, steps: int) -> None:
+    """Changes the environment to what it is so many policy steps from now."""
+    for _ in range(steps):
+        source.env.step(source.actor(source.env.compute_observations()))

@@ -118,12 +118,19 @@ class Trials:
             with torch.inference_mode():
                 if not arrange():
                     return None
-                torch.manual_seed(0)
+                _seed()
                 outputs, memory = results(source, getattr(source, half), torch.Tensor.clone)
                 more = (read().clone() for read in self._also)
                 return [*outputs.values(), *memory.values(), *more]
         finally:
             self._snapshot.restore()
+
+
+def _seed() -> None:
+    """What torch.manual_seed does, which asks every kind of device whether it is there."""
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(0)
 
 
 def tensor_matters(

@@ -71,7 +71,10 @@ class TwoRates:
             if len(rows)
         ]
         order = np.argsort(np.concatenate([rows for _, rows in groups]))
-        joined = {name: self._joined(name, parts, order) for name in parts[0]}
+        # An environment's actions are no choice: what a half takes a maximum of, as a quaternion
+        # out of a matrix does, the other half need not have.
+        names = [name for name in parts[0] if not name.startswith("logits ")]
+        joined = {name: self._joined(name, parts, order) for name in names}
         after = ((ticks + 1) % self._decimation).astype(ticks.dtype)
         return joined | {f"memory {self._clock}": after}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -63,9 +64,23 @@ class Recording(torch.fx.Interpreter):
     def logits(self) -> list[torch.Tensor]:
         return list(self._chosen_from.values())
 
+    def run(self, *args: Any, **_: Any) -> Any:
+        """What the graph returns. As PyTorch's own, without the notes that it takes on the way:
+        thousands of small runs are made of a policy."""
+        self.args_iter = iter(self.graph.process_inputs(*args))
+        self.env = {}
+        for node in self.graph.nodes:
+            self.env[node] = self.run_node(node)
+            if node.op == "output":
+                return self.graph.process_outputs(self.env[node])
+            for used in self.user_to_last_uses.get(node, ()):
+                del self.env[used]
+        return None
+
     def run_node(self, n: torch.fx.Node) -> Any:
         self._look(n)
-        return super().run_node(n)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        return getattr(self, n.op)(n.target, args, kwargs)
 
     def _look(self, choice: torch.fx.Node) -> None:
         entering = choice.args[0] if choice.target in CHOICES else None
@@ -235,6 +250,7 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim > 0
 
 
+@functools.cache
 def name_of(target: Any) -> str:
     """The name of an operator, without its overload; empty for what is none."""
     schema = getattr(target, "_schema", None)

@@ -22,6 +22,7 @@ AppliedBy = Literal["controller", "policy"]
 Range = tuple[float, float]
 PER_JOINT = ("default_position", "stiffness", "damping", "effort_limit")
 UNITS = ("position", "velocity", "effort")
+_SHOWN = "obs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,9 @@ def _action_problems(action: JointAction, signature: Signature) -> Iterator[Find
 def _observation_problems(
     terms: tuple[ObservationTerm, ...], signature: Signature
 ) -> Iterator[Finding]:
-    observed = signature.observed
+    # A whole environment observes inside, and shows what it observed.
+    shown = tuple(port for port in signature.outputs if port.name == _SHOWN)
+    observed = shown or signature.observed
     if len(observed) != 1 or len(observed[0].shape) != 2:
         names = ", ".join(port.name for port in observed)
         yield Finding(

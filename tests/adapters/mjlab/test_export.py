@@ -83,6 +83,26 @@ def test_ports_have_the_names_of_the_robot(with_history: Exported) -> None:
     assert signature.decimation == 5
 
 
+def test_the_signature_carries_the_robot(with_history: Exported) -> None:
+    robot = with_history.signature.robot
+    assert robot is not None
+    assert robot.joints == ("slider", "hinge_1")
+    assert robot.motors == ()  # none moves the hinge
+    assert dict(robot.default_position) == {"slider": 0.0, "hinge_1": 0.0}
+    assert robot.action is not None
+    assert robot.action.output == "cartpole.joint_effort_target"
+    assert robot.action.applied_by == "policy"
+    assert [(term.name, term.size, term.history) for term in robot.observations] == [
+        ("cart_pos", 1, 4), ("pole_angle", 2, 4), ("cart_vel", 1, 4), ("pole_vel", 1, 4),
+    ]  # fmt: skip
+    import onnx
+
+    properties = onnx.load(with_history.folder / "policy.onnx").metadata_props
+    said = {each.key: each.value for each in properties}
+    assert json.loads(said["robot"]) == robot.to_json()
+    assert json.loads(said["physics_dt"]) == pytest.approx(0.01)
+
+
 def test_a_history_gives_what_mjlab_gives_over_300_steps_with_resets(
     with_history: Exported,
 ) -> None:
@@ -113,13 +133,12 @@ def test_go1_gives_what_mjlab_gives_and_carries_its_robot(tmp_path: Path) -> Non
     found = compare(made.env, made.model, made.folder, 100)
     assert found.worst <= TOLERANCE
     assert found.resets >= 2
-    import onnx
-
-    properties = onnx.load(made.folder / "policy.onnx").metadata_props
-    said = {each.key: each.value for each in properties}
-    robot = json.loads(said["robot.robot"])
-    joints = list(made.env.scene["robot"].joint_names)
-    assert robot["joints"] == joints
-    assert list(robot["stiffness"])
-    assert set(robot["motors"]) == set(joints)
-    assert json.loads(said["physics_dt"]) == pytest.approx(0.005)
+    robot = rw.load(made.folder).signature.robot
+    assert robot is not None
+    assert robot.joints == tuple(made.env.scene["robot"].joint_names)
+    assert set(robot.motors) == set(robot.joints)
+    # On this robot the motors are counted otherwise than the joints: numbers go by names.
+    assert robot.motors != robot.joints
+    model = made.env.sim.mj_model
+    for name, gain in robot.stiffness:
+        assert gain == model.actuator(f"robot/{name}").gainprm[0]

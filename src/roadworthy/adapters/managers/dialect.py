@@ -11,6 +11,7 @@ import torch
 
 from roadworthy.errors import Finding
 from roadworthy.spec.port import About
+from roadworthy.spec.robot import Robot
 
 Tensors = dict[str, torch.Tensor]
 NOTHING_SAID = About()
@@ -142,4 +143,10 @@ class Dialect(Protocol):
         """How long one call of `apply` holds."""
 
     def metadata(self, names: Sequence[str]) -> dict[str, str]:
-        """Facts about the robot for the file, as text."""
+        """Facts about the environment for the file, as text."""
+
+    def robot(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Robot | None:
+        """The robot that the actions move; None where that is not known.
+
+        `outputs` are the ports that the actions write, with the names of their elements.
+        """

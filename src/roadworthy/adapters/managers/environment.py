@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from math import prod
@@ -18,6 +19,7 @@ from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.errors import ExportError, Finding
 from roadworthy.spec.port import About, Array
+from roadworthy.spec.robot import Robot
 
 
 class ManagedEnvironment(ExportableEnvironment):
@@ -29,6 +31,8 @@ class ManagedEnvironment(ExportableEnvironment):
         self.groups = tuple(groups)
         self._about: dict[str, About] = {}
         self._randomised: list[str] = []
+        # The ports that the actions write, with the names of their elements.
+        self._written: dict[str, tuple[str, ...]] = {}
         self._asked: Callable[[], object] | None = None
         self._answer: object = None
 
@@ -74,7 +78,12 @@ class ManagedEnvironment(ExportableEnvironment):
         self.dialect.settle()
 
     def metadata(self) -> dict[str, str]:
-        return self.dialect.metadata(self.groups)
+        robot = self.robot()
+        said = {} if robot is None else {"robot": json.dumps(robot.to_json())}
+        return self.dialect.metadata(self.groups) | said
+
+    def robot(self) -> Robot | None:
+        return self.dialect.robot(self.groups, self._written)
 
     @property
     def tick_s(self) -> float | None:
@@ -140,9 +149,13 @@ class ManagedEnvironment(ExportableEnvironment):
             actor.eval()
             self.prepare_export()
             outputs = self.dialect.outputs()
-            used = used_by(lambda: self._one_step(actor, outputs))
+            # What a tick between two decisions reads is asked first: a decision writes it anew.
+            between = used_by(lambda: self._one_tick(outputs))
+            waiting = {each.name for each in _used(self.dialect.memory(), between)}
+            used = np.union1d(between, used_by(lambda: self._one_step(actor, outputs)))
             inputs = _used(self.dialect.inputs(), used)
-            memory = _used(self.dialect.memory(), used)
+            waiting |= {each.name for each in _used(self.dialect.memory(), used)}
+            memory = [each for each in self.dialect.memory() if each.name in waiting]
             self._randomised = [each.name for each in _used(self.dialect.randomised(), used)]
             rings = self.dialect.rings(self.groups)
             hidden = actor.get_state()
@@ -156,11 +169,16 @@ class ManagedEnvironment(ExportableEnvironment):
                 [Memory(ring.name, frames), Memory(f"{ring.name}.pushes", pushes)]
             )
         context.add_components([Output(each.name, each.read) for each in outputs])
+        self._written = {each.name: tuple(each.about.elements) for each in outputs}
         self._about |= {each.name: each.about for each in (*inputs, *memory, *outputs)}
         if hidden is not None:
             actor(self.empty_actor_observations())
             actor.reset(torch.ones(self.dialect.rows, dtype=torch.bool))
             add_actor_memory(context, actor.get_state)
+
+    def _one_tick(self, outputs: Sequence[Candidate]) -> list[torch.Tensor]:
+        self.apply_actions()
+        return [each.read() for each in outputs]
 
     def _one_step(self, actor: ExportableActor, outputs: Sequence[Candidate]) -> list[torch.Tensor]:
         actions = actor(self.compute_observations())

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from roadworthy.adapters.managers.dialect import Candidate, GroupTerms, Tensors, Term
+from roadworthy.spec.robot import Robot
 
 # What the action manager remembers of the actions before.
 _ACTIONS = {
@@ -118,7 +119,20 @@ class NamedManagers:
             term = manager.get_term(name)
             attribute = "raw_action" if hasattr(term, "raw_action") else "raw_actions"
             found.append(Candidate(f"last_action.{name}", partial(getattr, term, attribute)))
-        return found
+        return [*found, *self._processed()] if self.decimation > 1 else found
+
+    def _processed(self) -> Iterator[Candidate]:
+        """What the terms make of the actions, for the ticks until the next ones come."""
+        manager = self.env.action_manager
+        for name in manager.active_terms:
+            term = manager.get_term(name)
+            if isinstance(getattr(term, "_processed_actions", None), torch.Tensor):
+                alone = len(manager.active_terms) == 1
+                said = "processed_actions" if alone else f"processed_actions.{name}"
+                yield Candidate(said, partial(getattr, term, "_processed_actions"))
+
+    def robot(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Robot | None:
+        return None
 
     @property
     def tick_s(self) -> float:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from roadworthy.adapters.managers.dialect import Candidate, Ring
 from roadworthy.adapters.managers.named import NamedManagers
 from roadworthy.adapters.managers.rings import of_groups
-from roadworthy.adapters.mjlab import buffers, outputs, problems, robot, state
+from roadworthy.adapters.mjlab import buffers, facts, outputs, problems, robot, state
+from roadworthy.capture.state.unwatched import unwatched
 from roadworthy.errors import Finding
+from roadworthy.spec.robot import Robot
 
 Written = Literal["targets", "ctrl"]
+# What of the simulation runs in mujoco_warp alone.
+_SIMULATES = ("step", "forward", "sense")
 
 
 class MjlabDialect(NamedManagers):
@@ -22,6 +27,21 @@ class MjlabDialect(NamedManagers):
         super().__init__(env)
         self.written = written
         self.apply_ends_tick = written == "targets"
+
+    @contextmanager
+    def routed(
+        self, observe: Callable[[Callable[[], object]], object], apply: Callable[[], None]
+    ) -> Iterator[None]:
+        held = vars(self.env.sim)
+        before = dict(held)
+        held |= {name: unwatched(getattr(self.env.sim, name)) for name in _SIMULATES}
+        try:
+            with super().routed(observe, apply):
+                yield
+        finally:
+            for name in _SIMULATES:
+                held.pop(name)
+                held |= {name: before[name]} if name in before else {}
 
     def settle(self) -> None:
         for entity in self.env.scene.entities.values():
@@ -43,7 +63,10 @@ class MjlabDialect(NamedManagers):
         return problems.problems(self, names)
 
     def metadata(self, names: Sequence[str]) -> dict[str, str]:
-        return robot.metadata(self.env, self.groups(), names)
+        return facts.metadata(self.env, self.groups(), names)
+
+    def robot(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Robot | None:
+        return robot.robot(self.env, self.groups(), names, outputs)
 
     def randomised(self) -> list[Candidate]:
         return state.randomised(self.env)

@@ -26,6 +26,7 @@ _BY_ARGUMENTS = {
     "_operator", "_statistics", "_string", "_struct", "_warnings", "_weakref", "array", "binascii",
     "builtins", "cmath", "itertools", "math", "zlib", "numpy", "torch", "tensordict",
 }  # fmt: skip
+_OF_OBJECTS = _BY_ARGUMENTS - {"_functools"}
 # … but for these, which answer by what else the process has done.
 _BY_THE_PROCESS = {
     "builtins.id", "builtins.input",
@@ -79,7 +80,7 @@ def question_in(function: Any) -> str:
     if isinstance(owner, _LOOKED_INTO) or name in _DOING:
         return ""
     kind = type(owner)
-    if kind.__module__.partition(".")[0] in _BY_ARGUMENTS - {"_functools"}:
+    if kind.__module__.partition(".")[0] in _OF_OBJECTS:
         return ""
     return f"{kind.__module__.lstrip('_')}.{kind.__qualname__}.{name}"
 

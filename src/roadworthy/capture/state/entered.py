@@ -89,20 +89,23 @@ class Entered:
             _listening.remove(self)
 
     def _profile(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        # Called millions of times in a simulator. The hash of a code is that of all it says.
+        code = frame.f_code
         if event == "call":
-            code = frame.f_code
             if code is _ENVIRON:
                 self._ask("os.environ", frame.f_back)
-            elif code in _ASKS_TORCH:
-                self._ask(_ASKS_TORCH[code], frame.f_back)
+            elif id(code) in _ASKS_TORCH:
+                self._ask(_ASKS_TORCH[id(code)], frame.f_back)
             elif is_authors_code(code):
                 self._own(frame)
                 if code not in self.codes:
                     self._enter(frame)
         elif event == "c_call":
-            name = question_in(arg)
-            if name and (is_authors_code(frame.f_code) or _is_asked_through_python(name)):
-                self._ask(name, frame)
+            authors = is_authors_code(code)
+            if authors or _is_pythons_file(code.co_filename):  # of a library nobody is told
+                name = question_in(arg)
+                if name and (authors or _is_asked_through_python(name)):
+                    self._ask(name, frame)
 
     def _own(self, frame: types.FrameType) -> None:
         code = frame.f_code
@@ -160,7 +163,6 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-@cache
 def is_authors_code(code: types.CodeType) -> bool:
     """Whether a code stands in a file of the author's."""
     return _is_authors_file(code.co_filename)
@@ -200,11 +202,12 @@ def _asking_line(frame: types.FrameType | None) -> str:
 # Questions that torch answers in Python. A policy that asks whether it is captured can be one then,
 # and another one later.
 _ASKS_TORCH = {
-    torch.compiler.is_exporting.__code__: "torch.compiler.is_exporting",
-    torch.compiler.is_compiling.__code__: "torch.compiler.is_compiling",
-    torch.are_deterministic_algorithms_enabled.__code__: (
-        "torch.are_deterministic_algorithms_enabled"
-    ),
+    id(asked.__code__): f"torch.{name}"
+    for name, asked in (
+        ("compiler.is_exporting", torch.compiler.is_exporting),
+        ("compiler.is_compiling", torch.compiler.is_compiling),
+        ("are_deterministic_algorithms_enabled", torch.are_deterministic_algorithms_enabled),
+    )
 }
 _ENVIRON = type(os.environ).__getitem__.__code__
 _listening: list[Entered] = []

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import is_tensordict
+from roadworthy.capture.snapshot import is_foreign_array, is_tensordict
 from roadworthy.lines import is_authors_class
 
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
@@ -110,7 +110,8 @@ class Reach:
         elif type(value).__module__.partition(".")[0] == "logging":
             # Loggers know every logger and every handler of the process.
             yield from self._named(name, value, vars(value))
-        elif not _is_closed(value):
+        elif not _is_closed(value) and not is_foreign_array(value):
+            # A simulator is hundreds of arrays of thousands of attributes, none of which moves.
             yield from self._object(name, value)
 
     def _object(self, name: str, value: Any) -> Iterator[Slot]:
