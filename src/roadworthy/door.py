@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import COMMON, Adapter, adapter_for
+from roadworthy.adapters.unreadable import unreadable
 from roadworthy.border import answers
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 
@@ -45,7 +46,7 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     adapter = adapter_for(thing, said)
     if adapter is None:
         if isinstance(thing, Path):
-            raise _unrecognised(thing)
+            raise unreadable(thing)
         if not isinstance(thing, torch.nn.Module):
             raise UsageError(
                 f"expected a torch.nn.Module, got {type(thing).__name__}",
@@ -95,19 +96,6 @@ def _advice(keyword: str, known: list[str], own: list[str]) -> str:
     if not own:
         return near
     return f"beyond the common keywords it takes {', '.join(own)}"
-
-
-def _unrecognised(path: Path) -> UsageError:
-    if not path.exists():
-        siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, siblings)
-        return UsageError(
-            f"{path} does not exist", hint=near if near.startswith("did") else "check the path"
-        )
-    return UsageError(
-        f"no installed adapter can read {path}",
-        hint="load it in Python and pass the module: rw.export(module, folder, example=…)",
-    )
 
 
 def plain_module(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import roadworthy as rw
 from roadworthy.checkpoints.pickles import read_pickle
@@ -119,6 +120,37 @@ def test_a_tired_person_s_mistakes_are_answered(tmp_path: Path) -> None:
         with pytest.raises(rw.UsageError) as caught:
             rw.to_source(path, **keywords)
         assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"<!DOCTYPE html><html>404</html>", "this is a web page, not a checkpoint"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS"),
+        ({"state": {}, "param_groups": []}, "this is the state of an optimizer, not a policy"),
+        (torch.nn.Linear(3, 2), "it wants to build torch.nn.modules.linear.Linear"),
+    ],
+)
+def test_what_stands_in_the_place_of_a_checkpoint_is_named(
+    content: object, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(path)
+    assert message in str(caught.value)
+
+
+def test_a_folder_is_answered_with_the_checkpoints_in_it(tmp_path: Path) -> None:
+    with pytest.raises(rw.UsageError, match="this is a folder, with no checkpoint in it"):
+        rw.to_source(tmp_path)
+    (tmp_path / "nn").mkdir()
+    shutil.copy(FILES / "ppo_cartpole.zip", tmp_path / "nn" / "best.zip")
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(tmp_path)
+    assert "with the checkpoints nn/best.zip" in str(caught.value)
+    assert caught.value.findings[0].hint == f"name one: {tmp_path / 'nn' / 'best.zip'}"
 
 
 WATCHED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +101,7 @@ def load_tensors(data: bytes, *, where: str, trust: bool = False) -> Any:
         if trust:
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
         raise UsageError(
-            f"it holds more than tensors and numbers: {_first_line(error)}",
+            f"it holds more than tensors and numbers: {_wanted(error)}",
             where=where,
             code=NEEDS_TRUST,
             hint="if you know who made it, --trust unpickles it, which runs what it says",
@@ -192,6 +193,12 @@ def read_json(data: bytes, where: str) -> Mapping[str, Any]:
         raise UsageError(f"this is no JSON ({_first_line(error)})", where=where, code=DAMAGED,
                          hint="copy the file again from its source") from error  # fmt: skip
     return found if isinstance(found, Mapping) else {}
+
+
+def _wanted(error: BaseException) -> str:
+    """The class that a pickle asks for, out of PyTorch's long advice."""
+    found = re.search(r"GLOBAL ([\w.]+)", str(error))
+    return f"it wants to build {found[1]}" if found else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:
