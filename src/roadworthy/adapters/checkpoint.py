@@ -46,9 +46,9 @@ def describe(
     except UsageError as error:
         if not trust or all(finding.code != NEEDS_TRUST for finding in error.findings):
             raise
-        wanted = {"outputs": outputs, "frame_stack": frame_stack}
+        beyond = {"outputs": outputs, "frame_stack": frame_stack}
         answers = answers_from(env, assume, vecnormalize)
-        source = _loaded(contents, answers, error, [name for name, told in wanted.items() if told])
+        source = _loaded(contents, answers, error, [name for name, told in beyond.items() if told])
         return replace(
             source,
             about={**source.about, **(about or {})},

@@ -76,7 +76,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
             action=steps,
         )
 
-    choosing = bool(steps) and isinstance(steps[0], Argmax)
+    choosing = bool(steps and isinstance(steps[0], Argmax))
     return Reading(
         framework=NAME,
         version="2" if any(name.startswith("policy.") for name in _flat(contents)) else "",
