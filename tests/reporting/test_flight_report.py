@@ -141,7 +141,9 @@ def test_what_left_its_range_was_no_number_or_came_late_is_said(
     (found,) = excursions(record)
     assert (found.name, found.steps, found.first, found.most) == ("joints.knee", 3, 30, 2.5)
     assert timing(record).late.tolist() == [20]
-    said = words(rw.report(record, tmp_path / "f.html", bundle=walker))
+    page = rw.report(record, tmp_path / "f.html", bundle=walker)
+    assert ">look closer<" in page.read_text()
+    said = words(page)
     assert "joints.knee in 3 steps; first at 30" in said
     assert "joints in 1 step, first at 40" in said
     assert "1 step began more than 1.5 periods of 0.02 s after the one before" in said

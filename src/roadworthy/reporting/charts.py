@@ -62,7 +62,7 @@ def line_chart(
         at = frame.across(mark[0])
         parts += [
             tag("line", class_="mark", x1=px(at), x2=px(at), y1=TOP, y2=height - BOTTOM),
-            tag("text", mark[1], class_="marked", x=px(at + 4), y=TOP + 10),
+            _beside(at, mark[1], width),
         ]
     parts += [_path(each, frame, first, every) for each in lines]
     names = " and ".join(each.name for each in lines)
@@ -140,6 +140,13 @@ def dots(groups: dict[str, tuple[str, Sequence[float]]], *, x_label: str) -> Htm
             )
         )
     return _svg(frame, parts, f"{x_label} of {', '.join(groups)}")
+
+
+def _beside(at: float, word: str, width: int) -> Html:
+    """A word right of its mark, or left of it where there is no room."""
+    if at > 0.7 * width:
+        return tag("text", word, class_="marked end", x=px(at - 4), y=TOP + 10)
+    return tag("text", word, class_="marked", x=px(at + 4), y=TOP + 10)
 
 
 def _svg(frame: Frame, parts: Sequence[Html], label: str, *, hover: bool = False) -> Html:

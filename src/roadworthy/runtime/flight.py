@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.errors import BundleError, UsageError
-from roadworthy.runtime.flight_rings import Rings
+from roadworthy.runtime.flight_rings import Rings, room_for
 from roadworthy.runtime.policy import Policy
 from roadworthy.runtime.protocol import PolicyWrapper
 from roadworthy.runtime.state import PolicyState
@@ -62,7 +62,8 @@ class FlightRecorder(PolicyWrapper):
         self._wanted, self._every = steps, memory_every
         self._draws = any(port.about.noise for port in policy.signature.inputs)
         self._remembers = bool(policy.signature.memory or policy.signature.clock)
-        self._rings: Rings | None = None
+        # Before the flight: room for an hour takes some milliseconds.
+        self._rings = room_for(policy, steps, memory_every)
         self._count = self._saved = 0
         self._look_at = 0 if self._remembers else NEVER
         self._pending: Any = False
@@ -93,9 +94,8 @@ class FlightRecorder(PolicyWrapper):
         outputs = self._step(inputs)
         took = perf_counter_ns() - began
         rings = self._rings
-        if rings is None:
-            rings = Rings(self.policy, inputs, outputs, self._wanted, self._every)
-            self._rings = rings
+        if rings is None or not self._count:
+            rings = self._begun(rings, inputs, outputs)
             if state is not None and state.fresh:  # it is as after a reset, in rows yet unknown
                 self._pending, state = True, None
                 self._look_at = self._every
@@ -106,6 +106,16 @@ class FlightRecorder(PolicyWrapper):
         self._count += 1
         self._pending = False
         return outputs
+
+    def _begun(
+        self, rings: Rings | None, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    ) -> Rings:
+        """Rings for the first step: those that there are, or others where it has other sizes."""
+        if rings is None or not rings.begin(inputs, outputs):
+            rings = Rings(self.policy, inputs, outputs, self._wanted, self._every)
+            rings.begin(inputs, outputs)
+        self._rings = rings
+        return rings
 
     def reset(self, mask: Any = None, *, seed: int | None = None) -> None:
         self.policy.reset(mask, seed=seed)

@@ -38,14 +38,18 @@ _FRAMES = ("frames", "ticks")
 class FlightRecord:
     """The steps of a flight, the last ones where there were too many.
 
-    origin    the policy that flew; its sum is empty where nobody knows it
-    began     when the first step began, in UTC
-    first     the number of the first step that was kept
-    inputs, outputs   port → (steps, *shape)
-    resets    (steps, rows): which rows were reset before which step
-    start_ns, took_ns (steps,): when a step began, and how long it took
-    frames    before which of the kept steps memory was looked at
-    ticks, memory     what it was then, (frames,) and name → (frames, *shape)
+    signature  of the policy that flew
+    origin     its name and its sum, which is empty where nobody knows it
+    began      when the first step began, in UTC
+    first      the number of the first step that was kept
+    inputs     port → (steps, *shape)
+    outputs    port → (steps, *shape)
+    resets     (steps, rows): which rows were reset before which step
+    start_ns   (steps,): when each step began
+    took_ns    (steps,): how long it took
+    frames     before which of the kept steps memory was looked at
+    ticks      (frames,): ticks since the last decision then
+    memory     name → (frames, *shape): what was remembered then
     """
 
     signature: Signature
