@@ -186,6 +186,26 @@ def test_report_opens_without_a_word_and_with_contrast(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_report_of_a_flight_opens_without_a_word_and_with_contrast(
+    browser: Any, site_of: Sites, tmp_path: Path, dark: bool
+) -> None:
+    folder = site_of("lstm", "onnx")[0]
+    with rw.FlightRecorder(rw.load(folder), tmp_path / "flight.npz", memory_every=5) as policy:
+        drawn = draw_ordinary(policy.signature, np.random.default_rng(3), steps=50, rows=1)
+        for step in range(50):
+            policy.step({port: 1.5 * values[step] for port, values in drawn.items()})
+    place = rw.report(tmp_path / "flight.npz", tmp_path / "flight.html", bundle=folder)
+    with opened(browser, place, dark=dark, wait="nav a") as page:
+        assert page.inner_text("#verdict") in ("passed", "look closer")
+        assert "50 steps repeated" in page.inner_text("header")
+        assert page.locator("nav a").count() == page.locator("main > section").count() > 6
+        ratio, where, count = page.evaluate(CONTRAST)
+        assert count > 50
+        assert ratio >= AA, where
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_attack_in_a_name_stays_text_in_the_browser(browser: Any, tmp_path: Path) -> None:
     import torch
 
@@ -201,3 +221,50 @@ def test_attack_in_a_name_stays_text_in_the_browser(browser: Any, tmp_path: Path
         with opened(browser, place, wait=wait) as page:
             assert page.title() != "broken"
             assert page.inner_text("#verdict") == "passed"
+
+
+# A colour of its own for the lines behind every chart: one that is on two pages was cut.
+COLOURED = """() => {
+  const charts = [...document.querySelectorAll("svg.chart")];
+  charts.forEach((chart, i) => {
+    const colour = `rgb(${128 + (i % 100)}, ${1 + Math.floor(i / 100)}, 3)`;
+    for (const each of chart.querySelectorAll(".grid, .axis, .heat .cell")) {
+      each.style.stroke = colour;
+    }
+  });
+  return charts.length;
+}"""
+
+
+def colours_by_page(pdf: bytes) -> list[set[tuple[int, ...]]]:
+    """The colours that each stream of a PDF fills and strokes with."""
+    import re
+    import zlib
+
+    found = []
+    for packed in re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL):
+        try:
+            drawn = zlib.decompress(packed)
+        except zlib.error:  # a font, or a picture
+            continue
+        numbers = re.findall(rb"([\d.]+) ([\d.]+) ([\d.]+) (?:rg|RG)\b", drawn)
+        found.append({tuple(round(255 * float(each)) for each in colour) for colour in numbers})
+    return [each for each in found if each]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["walker", "lstm"])
+def test_paper_is_white_and_no_chart_is_cut(
+    browser: Any, site_of: Sites, tmp_path: Path, name: str, dark: bool
+) -> None:
+    place = rw.report(site_of(name, "onnx")[0], tmp_path / "report.html")
+    with opened(browser, place, dark=dark, wait="nav a") as page:
+        charts = page.evaluate(COLOURED)
+        pages = colours_by_page(page.pdf(format="A4"))
+        assert page.locator("details.episode:not([open])").count() == 0
+    own = [{each for each in colours if each[2] == 3 and each[0] >= 128} for colours in pages]
+    assert len(set().union(*own)) == charts > 5
+    assert sum(map(len, own)) == charts, "a chart is on two pages"
+    every = set().union(*pages)
+    assert (10, 108, 168) in every  # the blue of light screens
+    assert (95, 181, 238) not in every  # and not that of dark ones

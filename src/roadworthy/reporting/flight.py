@@ -11,12 +11,14 @@ from roadworthy.reporting.influence import element_name
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.flight import FlightRecord
 from roadworthy.spec.port import BATCH, Array, Port
-from roadworthy.spec.stepping import reset_rows
+from roadworthy.spec.stepping import reset_rows, stacked
 from roadworthy.spec.tolerance import gaps
 from roadworthy.spec.trace import Trace
 
 # A step is late where it begins more than so many periods after the one before.
 LATE_PERIODS = 1.5
+# Steps whose outputs are compared together: arrays cost less than steps one by one.
+AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,25 +57,37 @@ def repeated(policy: Policy, record: FlightRecord) -> Repeat | None:
     start = _start(record)
     if start is None:
         return None
-    off: dict[str, list[float]] = {port: [] for port in record.outputs}
-    may: dict[str, list[float]] = {port: [] for port in record.outputs}
-    for step in range(start, record.steps):
-        reset_rows(policy, record.resets[step])
-        if step in looked:
-            _put_back(policy, record, looked[step])
-        got = policy.step({name: values[step] for name, values in record.inputs.items()})
-        for port, truth in record.outputs.items():
-            gap, allowed = gaps(truth[step], got[port])
-            # The element that takes most of what it may.
-            with np.errstate(divide="ignore", invalid="ignore"):
-                worst = int(np.nan_to_num(gap / allowed, nan=0.0, posinf=np.inf).argmax())
-            off[port].append(float(gap.flat[worst]))
-            may[port].append(float(allowed.flat[worst]))
+    parts: dict[str, list[tuple[Array, Array]]] = {port: [] for port in record.outputs}
+    for begin in range(start, record.steps, AT_ONCE):
+        end = min(begin + AT_ONCE, record.steps)
+        got = []
+        for step in range(begin, end):
+            reset_rows(policy, record.resets[step])
+            if step in looked:
+                _put_back(policy, record, looked[step])
+            got.append(policy.step({name: values[step] for name, values in record.inputs.items()}))
+        for port, values in stacked(got).items():
+            parts[port].append(_worst(record.outputs[port][begin:end], values))
     policy.reset()
+    joined = {
+        port: [np.concatenate(each) for each in zip(*parts[port], strict=True)] for port in parts
+    }
     return Repeat(
         start=start,
-        gaps={port: np.asarray(values) for port, values in off.items()},
-        allowed={port: np.asarray(values) for port, values in may.items()},
+        gaps={port: gap for port, (gap, _) in joined.items()},
+        allowed={port: allowed for port, (_, allowed) in joined.items()},
+    )
+
+
+def _worst(truth: Array, got: Array) -> tuple[Array, Array]:
+    """(steps,): the gap of the element that takes most of what it may, and what it may."""
+    gap, allowed = (each.reshape(len(truth), -1) for each in gaps(truth, got, rows_at=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(gap / allowed, nan=0.0, posinf=np.inf)
+    place = share.argmax(axis=1)[:, None]
+    return (
+        np.take_along_axis(gap, place, axis=1)[:, 0],
+        np.take_along_axis(allowed, place, axis=1)[:, 0],
     )
 
 

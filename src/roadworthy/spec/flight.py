@@ -188,7 +188,10 @@ def _fits(array: Array, port: Port | Memory, count: int, rows: int) -> bool:
     return (
         array.dtype == port.dtype
         and len(array.shape) == len(shape)
-        and all(isinstance(dim, str) or dim == size for dim, size in zip(shape, array.shape))  # noqa: B905
+        and all(
+            isinstance(dim, str) or dim == size
+            for dim, size in zip(shape, array.shape, strict=True)
+        )
     )
 
 
