@@ -19,6 +19,7 @@ from roadworthy.playground.site import write_site
 from roadworthy.playground.vendor_files import NAMES, unpacked
 from roadworthy.runtime.compiler import CannotCompile
 from roadworthy.spec.bundle import POLICY
+from tests.cli.conftest import roadworthy
 from tests.conftest import Exported
 
 PACKED = Path(rw.__file__ or "").parent / "playground" / "vendor"
@@ -160,3 +161,14 @@ def test_engine_that_no_page_has_is_refused(
 ) -> None:
     with pytest.raises(rw.UsageError, match="did you mean 'wasm'"):
         rw.web(export_once("mlp").folder, tmp_path / "site", engine="wasmm")
+
+
+def test_command_line_says_which_engine_and_why(
+    export_once: Callable[[str], Exported], tmp_path: Path
+) -> None:
+    folder = str(export_once("mlp").folder)
+    plain = roadworthy("web", folder, "-o", "site", "--engine", "onnx", cwd=tmp_path)
+    assert plain.code == 0
+    assert "engine onnx: as asked for" in plain.out
+    told = roadworthy("web", folder, "-o", "site", "--engine", "onnx", "--json", cwd=tmp_path)
+    assert json.loads(told.out)["engine"] == "onnx"
