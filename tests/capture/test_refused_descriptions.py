@@ -132,11 +132,13 @@ DESCRIPTIONS: dict[str, tuple[type[nn.Module], dict[str, Any], str]] = {
     ),
     "limits": (
         refused.Base, {"about": {"obs": rw.About(low=(0, 0, 0))}},
-        "[RW023] obs: the low limit has shape (3,), a row has (4,)",
+        "[RW023] obs: the low limit has shape (3,), a row has (4,)"
+        "\n  → give one number, or one for each element of a row",
     ),
     "period": (
         refused.Base, {"period_s": 0.0},
-        "[RW020] period_s must be positive, got 0.0",
+        "[RW020] period_s must be positive, got 0.0"
+        "\n  → it is the time between two steps in seconds: 0.02 for 50 Hz",
     ),
 }  # fmt: skip
 

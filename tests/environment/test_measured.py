@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import roadworthy as rw
+from roadworthy.environment import Memory
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
 from tests.environment import robots
 from tests.environment.environments import ENVIRONMENTS, plain
+from tests.environment.test_in_the_way import Cart, actor
 
 
 class FourAtTwoRates(robots.FourRobots):
@@ -48,3 +51,30 @@ def test_each_row_goes_through_the_graph_that_its_clock_asks_for() -> None:
     for name, value in mixed.items():
         expected = np.where([[True], [False], [False], [True]], deciding[name], applying[name])
         assert np.allclose(value, expected if value.ndim > 1 else [1, 0, 0, 1], atol=1e-6), name
+
+
+class Chaotic(Cart):
+    """A pattern generator of which the next step is never quite what rounding makes of it."""
+
+    def register(self) -> None:
+        super().register()
+        self.phase = torch.full((1, 1), 0.3)
+        self.context_manager().add_component(Memory("phase", lambda: self.phase))
+
+    def compute_observations(self) -> torch.Tensor:
+        return torch.cat([self.phase, self.velocity + self.position], dim=1)
+
+    def process_actions(self, actions: torch.Tensor) -> None:
+        self.action[:] = actions
+        self.phase[:] = torch.sin(31.0 * torch.tanh(self.phase + 0.1 * actions) + 0.7)
+
+    def observations_reset(self) -> torch.Tensor:
+        self.phase.fill_(0.3)
+        return super().observations_reset()
+
+
+def test_a_free_run_may_depart_as_far_as_the_environments_own_twins(tmp_path: Path) -> None:
+    bundle = rw.export_environment(Chaotic(), actor(), tmp_path / "b")
+    (free,) = [each for each in bundle.certificate.checks if each.name == "free run"]
+    assert free.facts["measured"]
+    assert max(each.absolute for each in free.differences) > 0.1, "chaos is what this is about"

@@ -156,9 +156,11 @@ def _outputs(
     ends = [node.name for node in nodes if node.name not in used]
     vectors = [name for name in ends if "v" in trying.letters(values[name], precision)]
     while len(vectors) > 1 and rng.random() < 0.8:
-        node = Node(f"v{len(nodes)}", "cat", (vectors.pop(0), vectors.pop(0)))
+        node = Node(f"v{len(nodes)}", "cat", (vectors[0], vectors[1]))
         result = trying.result(node, precision, values)
-        assert result is not None
+        if result is None:  # such as two of other rows
+            break
+        vectors = vectors[2:]
         nodes.append(node)
         values[node.name] = result
         vectors.append(node.name)

@@ -130,13 +130,15 @@ def test_all_problems_are_reported_at_once() -> None:
         ),
         (
             {"inputs": (port(elements=("a", "b")),)},
-            "[RW023] obs: 2 element names for a last axis of 4",
+            "[RW023] obs: 2 element names for a last axis of 4"
+            "\n  → give one name for each element, in the order of the tensor, or none",
         ),
         ({"inputs": (port(low=math.nan),)}, "[RW023] obs: the low limit is NaN"),
         ({"inputs": (port(low=1, high=1),)}, "[RW023] obs: low 1 is not below high 1"),
         (
             {"inputs": (port(low=(0, 0, 0), high=(1, 1, 1)),)},
-            "[RW023] obs: the low limit has shape (3,), a row has (4,)",
+            "[RW023] obs: the low limit has shape (3,), a row has (4,)"
+            "\n  → give one number, or one for each element of a row",
         ),
         (
             {"memory": (memory(initial=((1, 2), (3,))),)},
@@ -150,8 +152,16 @@ def test_all_problems_are_reported_at_once() -> None:
             {"action": Action(output="act", kind="discrete")},
             "[RW020] the action 'act' is not an output\n  → outputs: actions",
         ),
-        ({"period_s": math.inf}, "[RW020] period_s must be positive, got inf"),
-        ({"decimation": 0}, "[RW020] decimation must be 1 to 10000, got 0"),
+        (
+            {"period_s": math.inf},
+            "[RW020] period_s must be positive, got inf"
+            "\n  → it is the time between two steps in seconds: 0.02 for 50 Hz",
+        ),
+        (
+            {"decimation": 0},
+            "[RW020] decimation must be 1 to 10000, got 0"
+            "\n  → it is the number of simulation ticks in one policy step: step_dt / physics_dt",
+        ),
     ],
 )
 def test_broken_rule_is_named(parts: dict[str, Any], expected: str) -> None:

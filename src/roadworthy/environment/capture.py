@@ -83,7 +83,8 @@ class EnvironmentOriginal(Original):
         return found
 
     def extra_checks(self, policy: Policy) -> Sequence[Check]:
-        return [free_run(policy, self.source, self.horizon)]
+        signature = policy.signature
+        return [free_run(policy, self.source, self.horizon, lambda: self.yardstick(signature))]
 
 
 def capture_environment(

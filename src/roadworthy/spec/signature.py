@@ -189,17 +189,22 @@ def _problems(signature: Signature) -> Iterator[Finding]:
             hint=f"outputs: {', '.join(names)}",
         )  # fmt: skip
     if signature.period_s is not None and not (0 < signature.period_s < math.inf):
-        yield Finding(code="RW020", what=f"period_s must be positive, got {signature.period_s}")
+        yield Finding(
+            code="RW020", what=f"period_s must be positive, got {signature.period_s}",
+            hint="it is the time between two steps in seconds: 0.02 for 50 Hz",
+        )  # fmt: skip
     if not 1 <= signature.decimation <= DECIMATION:
         yield Finding(
             code="RW020",
             what=f"decimation must be 1 to {DECIMATION}, got {signature.decimation}",
+            hint="it is the number of simulation ticks in one policy step: step_dt / physics_dt",
         )
     skip = signature.frame_skip
     if skip is not None and not (type(skip) is int and 1 <= skip <= DECIMATION):
         yield Finding(
             code="RW020",
             what=f"frame_skip must be a whole number from 1 to {DECIMATION}, got {skip}",
+            hint="it is how many frames of the game one action lasts",
         )
     if signature.robot is not None:
         yield from robot_problems(signature.robot, signature)
@@ -248,6 +253,7 @@ def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
         yield Finding(
             code="RW022", where=port.name,
             what=f"a row has {size_text(size)}, at most {size_text(ROW_BYTES)} is possible",
+            hint="look at the shape of the example: the first axis is the batch, the rest one row",
         )  # fmt: skip
     if isinstance(port, Memory) and any(isinstance(d, str) and d != BATCH for d in port.shape):
         yield Finding(
@@ -261,6 +267,7 @@ def _about_problems(port: Port) -> Iterator[Finding]:
         yield Finding(
             code="RW023", where=port.name,
             what=f"{len(about.elements)} element names for a last axis of {last}",
+            hint="give one name for each element, in the order of the tensor, or none",
         )  # fmt: skip
     yield from limit_problems(about.low, about.high, where=port.name)
     row = tuple(dim for dim in port.shape if isinstance(dim, int))
@@ -269,6 +276,7 @@ def _about_problems(port: Port) -> Iterator[Finding]:
             yield Finding(
                 code="RW023", where=port.name,
                 what=f"the {side} limit has shape {shape_of(limit)}, a row has {row}",
+                hint="give one number, or one for each element of a row",
             )  # fmt: skip
 
 
@@ -286,7 +294,10 @@ def _noise_problems(signature: Signature) -> Iterator[Finding]:
             what = "noise needs the batch on its first axis"
         else:
             continue
-        yield Finding(code="RW023", where=port.name, what=what)
+        yield Finding(
+            code="RW023", where=port.name, what=what,
+            hint="About(noise='normal') belongs to a float input with the batch on its first axis",
+        )  # fmt: skip
     if signature.inputs and all(port.about.noise for port in signature.inputs):
         yield Finding(code="RW020", what="all inputs are noise: a policy needs one besides")
 
