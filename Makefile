@@ -58,6 +58,7 @@ check: $(READY_ALL)
 bench: $(READY_ALL)
 	$(BIN)/python benchmarks/step_latency.py
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python benchmarks/flight_recorder.py
 	$(BIN)/python benchmarks/environment.py
 	$(BIN)/python benchmarks/export_time.py
 	$(BIN)/python benchmarks/checkpoint_export.py

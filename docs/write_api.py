@@ -35,7 +35,7 @@ THEMES = {
     "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.exporting"),
     "Normalisers and action steps": ("roadworthy.spec.transforms",),
     "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.envs"),
-    "Seeing": ("roadworthy.reporting", "roadworthy.playground"),
+    "Seeing": ("roadworthy.reporting", "roadworthy.playground", "roadworthy.spec.flight"),
     "Diagnosing": ("roadworthy.diagnosing",),
     "Other frameworks": (
         "roadworthy.adapters",
@@ -61,7 +61,7 @@ INTRODUCTIONS = {
 # These are handed out, not made by their users: what they hold is shown, not how they are made.
 HANDED_OUT = (
     "Policy", "Bundle", "Certificate", "Check", "Difference", "Diagnosis", "Episodes",
-    "PolicyComparison", "PolicyLike", "PolicyState",
+    "FlightRecord", "PolicyComparison", "PolicyLike", "PolicyState",
 )  # fmt: skip
 # These are made by their users and read by the library: their members are its own affair.
 HANDED_IN = ("Source", "ClosedLoop", "Adapter", "Group", "Action", "Connection")

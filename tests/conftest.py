@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,8 +55,14 @@ class ExportedEnvironment:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What the tests load is remembered in a folder of theirs, not in the user's."""
+    """What the tests load is remembered in a folder of theirs, not in the user's.
+
+    But for zig's own libc, which takes it a minute to compile and is the same for everyone.
+    """
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     with pytest.MonkeyPatch.context() as patch:
+        if "ZIG_GLOBAL_CACHE_DIR" not in os.environ:
+            patch.setenv("ZIG_GLOBAL_CACHE_DIR", str(usual / "zig"))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 

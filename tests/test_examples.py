@@ -170,7 +170,7 @@ def test_a_recurrent_policy_plays_cartpole_as_torchrl_does(
 
 BENCHMARKS = (
     "step_latency", "start_up", "environment", "export_time", "verification", "c_speed",
-    "torchrl_rollouts",
+    "flight_recorder", "torchrl_rollouts",
 )  # fmt: skip
 SMALL = {
     "export_time": ("--policies", "MLP 48-512-256-128-12", "--rounds", "1"),
@@ -202,6 +202,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
         "c_speed",
         "environment",
         "export_time",
+        "flight_recorder",
         "gpu",
         "operators",
         "people",

@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
     "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
-    "playground": {*BASE, "spec", "reporting"},
+    "playground": {*BASE, "spec", "cfile", "runtime", "reporting"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,

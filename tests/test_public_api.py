@@ -17,6 +17,7 @@ NAMES = [
     "BundleCorrupt",
     "BundleError", "Certificate", "CertificateFailed", "Clip", "ClosedLoop", "Diagnosis",
     "Episodes", "EpsInsideRoot", "EpsOutsideRoot", "ExportError", "ExportOptions", "Finding",
+    "FlightRecord", "FlightRecorder",
     "InternalError", "MissingExtra", "MultiDiscrete", "Policy", "PolicyComparison", "PolicyLike",
     "PolicyState", "PolicyWrapper", "PortMismatch", "RoadworthyError", "RoadworthyWarning",
     "ScaleOffset",

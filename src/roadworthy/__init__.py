@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from roadworthy.reporting.compare import PolicyComparison as PolicyComparison
     from roadworthy.reporting.compare import compare as compare
     from roadworthy.reporting.report import report as report
+    from roadworthy.runtime.flight import FlightRecorder as FlightRecorder
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
     from roadworthy.runtime.protocol import PolicyLike as PolicyLike
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from roadworthy.source import Source as Source
     from roadworthy.spec.bundle import Bundle as Bundle
     from roadworthy.spec.certificate import Certificate as Certificate
+    from roadworthy.spec.flight import FlightRecord as FlightRecord
     from roadworthy.spec.port import About as About
     from roadworthy.spec.signature import Signature as Signature
     from roadworthy.spec.transforms import Argmax as Argmax
@@ -88,6 +90,8 @@ _HOMES = {
     "ExportError": "roadworthy.errors",
     "ExportOptions": "roadworthy.exporting",
     "Finding": "roadworthy.errors",
+    "FlightRecord": "roadworthy.spec.flight",
+    "FlightRecorder": "roadworthy.runtime.flight",
     "InternalError": "roadworthy.errors",
     "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",

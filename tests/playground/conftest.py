@@ -15,6 +15,7 @@ from tests.conftest import Exported, ExportedEnvironment
 from tests.policies import CASES
 
 __all__ = ["browser"]
+LENT = "pip install 'roadworthy[wasm]', which `make test-rest` and `make test-all` do"
 
 
 @pytest.fixture(scope="session")
@@ -22,19 +23,24 @@ def site_of(
     export_once: Callable[[str], Exported],
     export_environment_once: Callable[[str], ExportedEnvironment],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], tuple[Path, Path]]:
-    """The bundle and the index.html of a policy or environment of the registries, or a walker's."""
+) -> Callable[[str, str], tuple[Path, Path]]:
+    """The bundle and, for an engine, the index.html of a policy of the registries or a walker."""
     root = tmp_path_factory.mktemp("sites")
 
     @functools.cache
-    def made(name: str) -> tuple[Path, Path]:
+    def bundle(name: str) -> Path:
         if name == "walker":
-            folder = _walker(root / "bundle")
-        elif name in CASES:
-            folder = export_once(name).folder
-        else:
-            folder = export_environment_once(name).bundle.folder
-        return folder, rw.web(folder, root / name) / "index.html"
+            return _walker(root / "bundle")
+        if name in CASES:
+            return export_once(name).folder
+        return export_environment_once(name).bundle.folder
+
+    @functools.cache
+    def made(name: str, engine: str) -> tuple[Path, Path]:
+        if engine == "wasm":
+            pytest.importorskip("ziglang", reason=LENT)
+        folder = bundle(name)
+        return folder, rw.web(folder, root / f"{name}-{engine}", engine=engine) / "index.html"
 
     return made
 

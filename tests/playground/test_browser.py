@@ -24,7 +24,9 @@ KINDS = (
 )  # fmt: skip
 AA = 4.5
 
-Sites = Callable[[str], tuple[Path, Path]]
+ENGINES = ("onnx", "wasm")
+
+Sites = Callable[[str, str], tuple[Path, Path]]
 
 PLAY = """async ([inputs, steps]) => {
   const { arrays, policy } = Roadworthy;
@@ -43,10 +45,14 @@ PLAY = """async ([inputs, steps]) => {
 }"""
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", KINDS)
-def test_golden_steps_hold_in_the_browser(browser: Any, site_of: Sites, name: str) -> None:
-    with opened(browser, site_of(name)[1], wait=READY) as page:
+def test_golden_steps_hold_in_the_browser(
+    browser: Any, site_of: Sites, name: str, engine: str
+) -> None:
+    with opened(browser, site_of(name, engine)[1], wait=READY) as page:
         said = page.inner_text("#said")
+        assert page.get_attribute("#engine", "data-engine") == engine
         assert page.inner_text("#verdict") == "passed", said
         assert "recorded steps of the original, replayed in this browser" in said
         page.click("#step")
@@ -55,9 +61,12 @@ def test_golden_steps_hold_in_the_browser(browser: Any, site_of: Sites, name: st
         )
 
 
-@pytest.mark.parametrize("name", ["walker", "lstm", "squashed_gaussian"])
-def test_two_hundred_steps_are_those_of_python(browser: Any, site_of: Sites, name: str) -> None:
-    folder, index = site_of(name)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["walker", "lstm", "squashed_gaussian", "masked_multi_discrete"])
+def test_two_hundred_steps_are_those_of_python(
+    browser: Any, site_of: Sites, name: str, engine: str
+) -> None:
+    folder, index = site_of(name, engine)
     policy = rw.load(folder)
     drawn = draw_ordinary(policy.signature, np.random.default_rng(3), steps=200, rows=1)
     flat = {port: values.reshape(200, -1).tolist() for port, values in drawn.items()}
@@ -80,11 +89,11 @@ def test_damaged_file_fails_its_golden_steps(browser: Any, site_of: Sites, tmp_p
 
     import torch
 
-    shutil.copytree(site_of("walker")[1].parent, tmp_path / "site")
+    shutil.copytree(site_of("walker", "onnx")[1].parent, tmp_path / "site")
     torch.manual_seed(1)
     layers = torch.nn.Linear(48, 128), torch.nn.ELU(), torch.nn.Linear(128, 12)
     rw.export(torch.nn.Sequential(*layers), tmp_path / "other", example={"obs": torch.zeros(1, 48)})
-    other = rw.web(tmp_path / "other", tmp_path / "other-site")
+    other = rw.web(tmp_path / "other", tmp_path / "other-site", engine="onnx")
     mine, theirs = ((each / "bundle.js").read_text() for each in (tmp_path / "site", other))
     model = mine.partition('"model":"')[2].partition('"')[0]
     changed = mine.replace(model, theirs.partition('"model":"')[2].partition('"')[0])
@@ -103,7 +112,9 @@ def cartpole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     layer.weight.data = torch.tensor([[0.0, 0.0, -1.0, -0.4], [0.0, 0.0, 1.0, 0.4]])
     folder = tmp_path_factory.mktemp("cartpole")
     rw.export(layer, folder / "bundle", example={"obs": torch.zeros(1, 4)}, action=rw.Argmax())
-    return rw.web(folder / "bundle", folder / "site", env="CartPole-v1") / "index.html"
+    return (
+        rw.web(folder / "bundle", folder / "site", env="CartPole-v1", engine="onnx") / "index.html"
+    )
 
 
 def test_policy_balances_the_pole_in_the_page_until_it_is_pushed(
@@ -162,7 +173,7 @@ def test_text_of_the_playground_has_contrast(browser: Any, cartpole: Path, dark:
 def test_report_opens_without_a_word_and_with_contrast(
     browser: Any, site_of: Sites, tmp_path: Path, name: str, dark: bool
 ) -> None:
-    place = rw.report(site_of(name)[0], tmp_path / "report.html")
+    place = rw.report(site_of(name, "onnx")[0], tmp_path / "report.html")
     with opened(browser, place, dark=dark, wait="nav a") as page:
         assert page.inner_text("#verdict") == "passed"
         assert page.locator("nav a").count() == page.locator("main > section").count() > 8
@@ -175,6 +186,26 @@ def test_report_opens_without_a_word_and_with_contrast(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_report_of_a_flight_opens_without_a_word_and_with_contrast(
+    browser: Any, site_of: Sites, tmp_path: Path, dark: bool
+) -> None:
+    folder = site_of("lstm", "onnx")[0]
+    with rw.FlightRecorder(rw.load(folder), tmp_path / "flight.npz", memory_every=5) as policy:
+        drawn = draw_ordinary(policy.signature, np.random.default_rng(3), steps=50, rows=1)
+        for step in range(50):
+            policy.step({port: 1.5 * values[step] for port, values in drawn.items()})
+    place = rw.report(tmp_path / "flight.npz", tmp_path / "flight.html", bundle=folder)
+    with opened(browser, place, dark=dark, wait="nav a") as page:
+        assert page.inner_text("#verdict") in ("passed", "look closer")
+        assert "50 steps repeated" in page.inner_text("header")
+        assert page.locator("nav a").count() == page.locator("main > section").count() > 6
+        ratio, where, count = page.evaluate(CONTRAST)
+        assert count > 50
+        assert ratio >= AA, where
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_attack_in_a_name_stays_text_in_the_browser(browser: Any, tmp_path: Path) -> None:
     import torch
 
@@ -184,9 +215,56 @@ def test_attack_in_a_name_stays_text_in_the_browser(browser: Any, tmp_path: Path
     rw.export(source, tmp_path / "odd")
     pages = (
         rw.report(tmp_path / "odd", tmp_path / "r.html"),
-        rw.web(tmp_path / "odd", tmp_path / "s"),
+        rw.web(tmp_path / "odd", tmp_path / "s", engine="onnx"),
     )
     for place, wait in ((pages[0], "nav a"), (pages[1] / "index.html", READY)):
         with opened(browser, place, wait=wait) as page:
             assert page.title() != "broken"
             assert page.inner_text("#verdict") == "passed"
+
+
+# A colour of its own for the lines behind every chart: one that is on two pages was cut.
+COLOURED = """() => {
+  const charts = [...document.querySelectorAll("svg.chart")];
+  charts.forEach((chart, i) => {
+    const colour = `rgb(${128 + (i % 100)}, ${1 + Math.floor(i / 100)}, 3)`;
+    for (const each of chart.querySelectorAll(".grid, .axis, .heat .cell")) {
+      each.style.stroke = colour;
+    }
+  });
+  return charts.length;
+}"""
+
+
+def colours_by_page(pdf: bytes) -> list[set[tuple[int, ...]]]:
+    """The colours that each stream of a PDF fills and strokes with."""
+    import re
+    import zlib
+
+    found = []
+    for packed in re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL):
+        try:
+            drawn = zlib.decompress(packed)
+        except zlib.error:  # a font, or a picture
+            continue
+        numbers = re.findall(rb"([\d.]+) ([\d.]+) ([\d.]+) (?:rg|RG)\b", drawn)
+        found.append({tuple(round(255 * float(each)) for each in colour) for colour in numbers})
+    return [each for each in found if each]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["walker", "lstm"])
+def test_paper_is_white_and_no_chart_is_cut(
+    browser: Any, site_of: Sites, tmp_path: Path, name: str, dark: bool
+) -> None:
+    place = rw.report(site_of(name, "onnx")[0], tmp_path / "report.html")
+    with opened(browser, place, dark=dark, wait="nav a") as page:
+        charts = page.evaluate(COLOURED)
+        pages = colours_by_page(page.pdf(format="A4"))
+        assert page.locator("details.episode:not([open])").count() == 0
+    own = [{each for each in colours if each[2] == 3 and each[0] >= 128} for colours in pages]
+    assert len(set().union(*own)) == charts > 5
+    assert sum(map(len, own)) == charts, "a chart is on two pages"
+    every = set().union(*pages)
+    assert (10, 108, 168) in every  # the blue of light screens
+    assert (95, 181, 238) not in every  # and not that of dark ones

@@ -59,7 +59,7 @@ def test_names_of_strangers_stay_text(tmp_path: Path) -> None:
     assert "<img src=x>" not in text
     assert "<b>m</b>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    site = rw.web(tmp_path / "odd", tmp_path / "site")
+    site = rw.web(tmp_path / "odd", tmp_path / "site", engine="onnx")
     assert ATTACK not in (site / "index.html").read_text()
 
 

@@ -12,16 +12,18 @@ from roadworthy.cli.console import out, print_json, working
 from roadworthy.cli.objects import explained
 from roadworthy.cli.play import environment
 from roadworthy.reporting.report import report as write_report
-from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.limits import size_text
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    subject: Annotated[Path, typer.Argument(help="A bundle folder, or the file of a flight.")],
     output: Annotated[Path, typer.Option("-o", "--out", help="The HTML file to write.")] = Path(
         "report.html"
     ),
+    bundle: Annotated[
+        Path | None, typer.Option(help="Of a flight: the bundle that flew, to repeat it.")
+    ] = None,
     certificate: Annotated[
         Path | None,
         typer.Option(help="What `roadworthy verify --json` printed; else the bundle's own."),
@@ -35,17 +37,20 @@ def report(
     canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write everything about a bundle into one HTML file. Needs no PyTorch and no network.
+    """Write everything about a bundle, or a flight, into one HTML file. Needs no network.
 
     roadworthy report walker -o walker.html
 
     roadworthy report cartpole -o cartpole.html --env CartPole-v1
+
+    roadworthy report flight.npz --bundle walker -o flight.html
     """
     shown = None if certificate is None else Certificate.from_bytes(certificate.read_bytes())
     with working(silent=as_json) as progress, explained(env or ""):
         place = write_report(
-            Bundle.open(folder),
+            subject,
             output,
+            bundle=bundle,
             certificate=shown,
             env=None if env is None else environment(env),
             episodes=episodes,

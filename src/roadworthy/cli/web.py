@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli.console import out, print_json
-from roadworthy.playground.site import web as write_site
+from roadworthy.cli import target_help
+from roadworthy.cli.console import out, print_json, working
+from roadworthy.playground.site import write_site
 from roadworthy.spec.limits import size_text
 
 
@@ -19,6 +20,11 @@ def web(
         str | None,
         typer.Option(help="Runs in the page: CartPole-v1, Pendulum-v1, Acrobot-v1, MountainCar-v0"),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="wasm: compiled from the policy, by zig. onnx: onnxruntime-web."),
+    ] = None,
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Write a static site in which the bundle runs in the browser. Needs no network.
@@ -27,9 +33,12 @@ def web(
 
     roadworthy web cartpole -o site --env CartPole-v1
     """
-    place = write_site(folder, output, env=env)
-    size = sum(each.stat().st_size for each in place.iterdir())
+    with working(silent=as_json) as progress:
+        site = write_site(folder, output, env=env, engine=engine, canary=canary, progress=progress)
+    size = sum(each.stat().st_size for each in site.folder.iterdir())
     if as_json:
-        print_json({"site": str(place), "bytes": size})
+        said = {"site": str(site.folder), "bytes": size, "engine": site.engine, "why": site.why}
+        print_json(said)
     else:
-        out().print(f"open {place / 'index.html'} ({size_text(size)} in all)")
+        out().print(f"open {site.folder / 'index.html'} ({size_text(size)} in all)")
+        out().print(str(site), style="dim", markup=False, highlight=False)

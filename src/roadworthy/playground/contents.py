@@ -1,9 +1,10 @@
-"""What the page knows of a bundle: the file itself, its golden steps, and its sliders."""
+"""What the page knows of a bundle, whatever runs it: its golden steps and its sliders."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,14 @@ TRACE_BYTES = 4_000_000
 
 
 def contents(bundle: Bundle, env: PageEnvironment | None) -> dict[str, Any]:
-    """Everything that bundle.js holds, as JSON."""
+    """What bundle.js holds beside its engine, as JSON."""
     signature = bundle.signature
     trace = Trace.from_bytes(bundle.files[TRACE])
     refuse_unfit(trace, signature)
-    model = bundle.files[POLICY]
     table = signature.action.table if signature.action else ()
     return {
         "name": bundle.folder.resolve().name,
-        "engine": "onnx",
-        "model": base64.b64encode(model).decode(),
-        "sha256": hashlib.sha256(model).hexdigest(),
+        "sha256": hashlib.sha256(bundle.files[POLICY]).hexdigest(),
         "signature": signature.to_json(),
         "dims": _dims(signature, trace),
         "trace": _trace(trace),
@@ -45,6 +43,12 @@ def contents(bundle: Bundle, env: PageEnvironment | None) -> dict[str, Any]:
         "env": env.name if env else None,
         "observed": signature.observed[0].name,
     }
+
+
+def assignment(name: str, data: object) -> str:
+    """A script that makes the data known to the others: a page from disk may not fetch files."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return f"window.Roadworthy = window.Roadworthy || {{}};\nRoadworthy.{name} = {text};\n"
 
 
 def encoded(array: Array) -> dict[str, Any]:

@@ -41,18 +41,19 @@ def line_chart(
     *,
     x_label: str,
     first: int = 0,
+    every: int = 1,
     mark: tuple[int, str] | None = None,
     log: bool = False,
     width: int = 720,
     height: int = 200,
 ) -> Html:
-    """Lines over steps; `mark` is a step with a word beside it."""
+    """Lines over steps, a point for `every` step; `mark` is a step with a word beside it."""
     finite = np.concatenate([each.values[np.isfinite(each.values)] for each in lines])
     count = max(len(each.values) for each in lines)
     frame = Frame(
         width=width,
         height=height,
-        x=(first, first + max(count - 1, 1)),
+        x=(first, first + every * max(count - 1, 1)),
         y=log_range(finite) if log else value_range(finite),
         log=log,
     )
@@ -61,9 +62,9 @@ def line_chart(
         at = frame.across(mark[0])
         parts += [
             tag("line", class_="mark", x1=px(at), x2=px(at), y1=TOP, y2=height - BOTTOM),
-            tag("text", mark[1], class_="marked", x=px(at + 4), y=TOP + 10),
+            _beside(at, mark[1], width),
         ]
-    parts += [_path(each, frame, first) for each in lines]
+    parts += [_path(each, frame, first, every) for each in lines]
     names = " and ".join(each.name for each in lines)
     return _svg(frame, parts, f"{names} over {x_label}", hover=True)
 
@@ -141,6 +142,13 @@ def dots(groups: dict[str, tuple[str, Sequence[float]]], *, x_label: str) -> Htm
     return _svg(frame, parts, f"{x_label} of {', '.join(groups)}")
 
 
+def _beside(at: float, word: str, width: int) -> Html:
+    """A word right of its mark, or left of it where there is no room."""
+    if at > 0.7 * width:
+        return tag("text", word, class_="marked end", x=px(at - 4), y=TOP + 10)
+    return tag("text", word, class_="marked", x=px(at + 4), y=TOP + 10)
+
+
 def _svg(frame: Frame, parts: Sequence[Html], label: str, *, hover: bool = False) -> Html:
     limits = {
         f"data_{key}": f"{value:.9g}"
@@ -158,12 +166,12 @@ def _svg(frame: Frame, parts: Sequence[Html], label: str, *, hover: bool = False
     )
 
 
-def _path(line: Line, frame: Frame, first: int) -> Html:
+def _path(line: Line, frame: Frame, first: int, every: int) -> Html:
     """The line, interrupted where a value is not finite."""
     words, pen = [], "M"
     for step, value in enumerate(line.values.tolist()):
         if math.isfinite(value):
-            words.append(f"{pen}{px(frame.across(first + step))} {px(frame.up(value))}")
+            words.append(f"{pen}{px(frame.across(first + every * step))} {px(frame.up(value))}")
             pen = "L"
         else:
             pen = "M"

@@ -58,7 +58,7 @@ def _difference(replay: Replay, port: str) -> Html:
         lines.insert(0, Line(name="allowed", values=limit, kind="limit"))
     mark = None if departed is None else (departed, f"step {departed}")
     chart = line_chart(lines, x_label="step", log=True, mark=mark)
-    return tag("figure", title, _legend(lines), chart)
+    return tag("figure", title, legend(lines), chart)
 
 
 def overlay_section(replay: Replay, signature: Signature) -> Html:
@@ -104,7 +104,7 @@ def _overlay(
             )
     if charts:
         words = f"Row {episode.row}, steps {episode.start} to {stop - 1}"
-        legend = _legend(
+        keys = legend(
             (
                 Line(name="original", values=np.empty(0), kind="original"),
                 Line(name="artifact", values=np.empty(0), kind="artifact"),
@@ -113,7 +113,7 @@ def _overlay(
         yield tag(
             "details",
             tag("summary", words),
-            legend,
+            keys,
             tag("div", charts, class_="multiples alone" if alone else "multiples"),
             open="" if opened else None,
             class_="episode",
@@ -208,21 +208,24 @@ def memory_section(replay: Replay, memories: Sequence[Memory]) -> Html | None:
         values = replay.memory[memory.name][episode.start : stop]
         axis = memory.shape.index(BATCH) if BATCH in memory.shape else None
         row = values if axis is None else np.take(values, episode.row, axis=axis + 1)
-        flat = _flat(row)
-        caption = tag("figcaption", tag("b", memory.name), f" {memory}")
-        if flat.shape[1] <= MOST_LINES:
-            lines = [
-                Line(name=f"[{place}]", values=flat[:, place], kind=f"c{place}")
-                for place in range(flat.shape[1])
-            ]
-            chart = line_chart(lines, x_label="step", first=episode.start, height=150)
-            figures.append(tag("figure", caption, _legend(lines), chart))
-        else:
-            scale = tag("span", f"{flat.min():.3g} dark, {flat.max():.3g} bright", class_="quiet")
-            figures.append(tag("figure", caption, image_strip(flat.T), scale))
+        figures.append(memory_figure(memory, _flat(row), x_label="step", first=episode.start))
     shown = f"Row {episode.row}, steps {episode.start} to {stop - 1}"
     head = f"{shown}; one line of a strip is one element."
     return tag("section", tag("h2", "Memory"), tag("p", head), *figures, id="memory")
+
+
+def memory_figure(memory: Memory, flat: Array, *, x_label: str, first: int = 0) -> Html:
+    """(steps, elements) of a memory: lines where they are few, else a strip of colours."""
+    caption = tag("figcaption", tag("b", memory.name), f" {memory}")
+    if flat.shape[1] <= MOST_LINES and np.isfinite(flat).any():
+        lines = [
+            Line(name=f"[{place}]", values=flat[:, place], kind=f"c{place}")
+            for place in range(flat.shape[1])
+        ]
+        chart = line_chart(lines, x_label=x_label, first=first, height=150)
+        return tag("figure", caption, legend(lines), chart)
+    scale = tag("span", f"{flat.min():.3g} dark, {flat.max():.3g} bright", class_="quiet")
+    return tag("figure", caption, image_strip(flat.T), scale)
 
 
 def influence_section(found: Influence) -> Html:
@@ -231,7 +234,7 @@ def influence_section(found: Influence) -> Html:
         "How far an output moves, in units of its own spread, when one input element moves by its "
         "spread in the recorded steps: finite differences of the artifact, from a fresh memory."
     )
-    legend = tag(
+    keys = tag(
         "p",
         tag("span", class_="key less"),
         "moves it down ",
@@ -244,7 +247,7 @@ def influence_section(found: Influence) -> Html:
         "section",
         tag("h2", "What moves what"),
         tag("p", head),
-        legend,
+        keys,
         tag(
             "figure",
             picture,
@@ -257,7 +260,8 @@ def influence_section(found: Influence) -> Html:
     )
 
 
-def _legend(lines: Sequence[Line]) -> Html:
+def legend(lines: Sequence[Line]) -> Html:
+    """What each line is."""
     keys = [
         part for line in lines for part in (tag("span", class_=f"key {line.kind}"), f"{line.name} ")
     ]

@@ -1,4 +1,4 @@
-"""`report`: a bundle or a certificate as one HTML file."""
+"""`report`: a bundle, a certificate or a flight as one HTML file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from roadworthy.envs.returns import Returns
 from roadworthy.errors import UsageError
 from roadworthy.progress import Progress, told
 from roadworthy.reporting import pictures, tables
+from roadworthy.reporting.flight_report import flight_page
 from roadworthy.reporting.graph import graph_section
 from roadworthy.reporting.html import Html, asset, joined, page, tag
 from roadworthy.reporting.influence import influence
@@ -21,6 +22,7 @@ from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle
 from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.flight import FlightRecord
 from roadworthy.spec.trace import Trace, refuse_unfit
 
 Env = str | Callable[[], Any]
@@ -28,9 +30,10 @@ Env = str | Callable[[], Any]
 
 @answers
 def report(
-    subject: str | os.PathLike[str] | Bundle | Certificate,
+    subject: str | os.PathLike[str] | Bundle | Certificate | FlightRecord,
     output: str | os.PathLike[str] = "report.html",
     *,
+    bundle: str | os.PathLike[str] | Bundle | None = None,
     certificate: Certificate | None = None,
     env: Env | None = None,
     episodes: int = 20,
@@ -38,29 +41,62 @@ def report(
     canary: bool = True,
     progress: Progress = None,
 ) -> Path:
-    """The path of one self-contained HTML file about a bundle, or about a certificate alone.
+    """The path of one self-contained HTML file about a bundle, a certificate alone, or a flight.
 
     It needs no network and no PyTorch. A bundle is replayed, timed and nudged while the report is
     written. `certificate` is shown in place of the bundle's own: pass what `rw.verify` gave, and
     the returns of its closed loop are in the picture. `env` plays the artifact for `episodes` more.
+    The file of a `FlightRecorder` is drawn, and repeated by the `bundle` that flew.
     """
     place = Path(output)
+    given = _given(subject)
+    _refuse_together(given, bundle, certificate, env)
     with told(progress) as say:
-        if isinstance(subject, Certificate):
-            if env is not None or certificate is not None:
-                raise UsageError(
-                    "a certificate alone cannot be played or compared",
-                    hint="pass the bundle, and the certificate beside it: "
-                    "rw.report('walker/', certificate=…)",
-                )
-            written = _written("Certificate", subject, _of_certificate(subject))
+        if isinstance(given, Certificate):
+            written = _written("Certificate", given, _of_certificate(given))
+        elif isinstance(given, FlightRecord):
+            flew = bundle if bundle is None or isinstance(bundle, Bundle) else Bundle.open(bundle)
+            head, sections = flight_page(given, flew, canary=canary, say=say)
+            written = document(f"Flight of {given.origin.name or 'a policy'}", head, sections)
         else:
-            bundle = subject if isinstance(subject, Bundle) else Bundle.open(subject)
-            shown = certificate or _own_certificate(bundle)
+            shown = certificate or _own_certificate(given)
             loop = None if env is None else (env, episodes)
-            sections = _of_bundle(bundle, shown, loop, seed=seed, canary=canary, say=say)
-            written = _written(bundle.folder.resolve().name, shown, sections)
+            sections = _of_bundle(given, shown, loop, seed=seed, canary=canary, say=say)
+            written = _written(given.folder.resolve().name, shown, sections)
     return save(written, place)
+
+
+def _given(
+    subject: str | os.PathLike[str] | Bundle | Certificate | FlightRecord,
+) -> Bundle | Certificate | FlightRecord:
+    if isinstance(subject, (Bundle, Certificate, FlightRecord)):
+        return subject
+    return FlightRecord.open(subject) if Path(subject).is_file() else Bundle.open(subject)
+
+
+def _refuse_together(
+    given: Bundle | Certificate | FlightRecord,
+    bundle: object,
+    certificate: Certificate | None,
+    env: Env | None,
+) -> None:
+    """An error where something is passed that this subject has no use for."""
+    if isinstance(given, Certificate) and (env is not None or certificate is not None):
+        raise UsageError(
+            "a certificate alone cannot be played or compared",
+            hint="pass the bundle, and the certificate beside it: "
+            "rw.report('walker/', certificate=…)",
+        )
+    if isinstance(given, FlightRecord) and (env is not None or certificate is not None):
+        raise UsageError(
+            "a flight is repeated by its bundle, and neither played nor certified",
+            hint="rw.report('flight.npz', bundle='walker/')",
+        )
+    if not isinstance(given, FlightRecord) and bundle is not None:
+        raise UsageError(
+            "bundle= is what flew, and this is no flight", where="bundle",
+            hint="rw.report('flight.npz', bundle='walker/')",
+        )  # fmt: skip
 
 
 def save(text: str, place: Path) -> Path:

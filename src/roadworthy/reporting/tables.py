@@ -61,7 +61,7 @@ def checks_section(certificate: Certificate) -> Html:
     """Every claim and how it held, and the worst place of every port."""
     rows = [
         (
-            _mark(check.passed),
+            mark(check.passed),
             check.title,
             check.claim,
             f"{check.steps:,}",
@@ -100,7 +100,8 @@ def _worst_table(certificate: Certificate) -> Html | None:
     return table(columns, rows, caption="The worst place of each port, in any check")
 
 
-def _mark(passed: bool) -> Html:
+def mark(passed: bool) -> Html:
+    """A sign for a claim that held, or did not."""
     word, sign = ("passed", "✓") if passed else ("failed", "✗")
     return tag("span", sign, class_=word, title=word, role="img", aria_label=word)
 

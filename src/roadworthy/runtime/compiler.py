@@ -23,13 +23,20 @@ from roadworthy.errors import BundleError
 
 # -fno-trapping-math changes no value: it lets gcc turn branches of exp and tanh into selects.
 FLAGS = ("-std=c99", "-O3", "-fno-trapping-math", "-fPIC", "-shared")
-# The same arithmetic, in vectors of four; a stack that a policy does not fill.
+# The same arithmetic, in vectors of four; a stack that a policy does not fill; no names, and no
+# paths of this machine: a site carries the module to strangers.
 WASM_FLAGS = (
     "-std=c99", "-O3", "-fno-trapping-math", "-target", "wasm32-wasi", "-mexec-model=reactor",
     "-msimd128", "-Wl,--export=policy_run", "-Wl,--export=policy_work_size",
-    "-Wl,--export=__heap_base", "-Wl,-z,stack-size=262144",
+    "-Wl,--export=__heap_base", "-Wl,-z,stack-size=262144", "-Wl,--strip-all",
 )  # fmt: skip
 _SECONDS = 600
+
+
+class CannotCompile(BundleError):
+    """There is no compiler here, or it does not compile the policy."""
+
+    code = "RW130"
 
 
 def command() -> list[str]:
@@ -48,10 +55,9 @@ def command() -> list[str]:
     raise _missing("there is no cc, gcc or clang on the PATH")
 
 
-def _missing(what: str) -> BundleError:
-    return BundleError(
+def _missing(what: str) -> CannotCompile:
+    return CannotCompile(
         f"the target c needs a C compiler, and {what}",
-        code="RW130",
         hint="apt install gcc, or pip install ziglang, or leave c out of the targets",
     )
 
@@ -77,9 +83,8 @@ def extension(files: Mapping[str, str], name: str, folders: Sequence[str]) -> Mo
 def wasm_module(files: Mapping[str, str]) -> bytes:
     """The files compiled to WebAssembly, by zig: a module that asks for nothing."""
     if importlib.util.find_spec("ziglang") is None:
-        raise BundleError(
+        raise CannotCompile(
             "WebAssembly is compiled by zig, which is not installed",
-            code="RW130",
             hint="pip install 'roadworthy[wasm]'",
         )
     return _built([sys.executable, "-m", "ziglang", "cc", *WASM_FLAGS], files, ".wasm").read_bytes()
@@ -113,10 +118,9 @@ def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
         )  # fmt: skip
         if run.returncode:
             said = [line for line in run.stderr.splitlines() if "error" in line.lower()]
-            raise BundleError(
+            raise CannotCompile(
                 f"{Path(words[0]).name} cannot compile the policy: "
                 f"{(said or run.stderr.splitlines() or ['no reason given'])[0].strip()}",
-                code="RW130",
                 hint="set CC to another compiler (gcc, clang), or load with engine='onnx'",
             )
         made.replace(place)

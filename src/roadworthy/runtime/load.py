@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from roadworthy.runtime import engines, onnx_file
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import AnyEngine, Artifact, OnnxEngine
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, nearest, readable, restored
+from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, Origin, nearest, readable, restored
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.manifest import read_signature
 from roadworthy.spec.signature import Signature
@@ -59,7 +60,8 @@ def load(
     target, artifact = _alone(data, str(place), engine, canary)
     artifact = replace(artifact, providers=_known(providers, target))
     opened = engines.opened(target, artifact, device=device, trust=trust, threads=threads)
-    return Policy(artifact.signature, opened, seed=seed, watch=True)
+    origin = Origin(name=place.name, sha256=hashlib.sha256(data).hexdigest())
+    return Policy(artifact.signature, opened, seed=seed, watch=True, origin=origin)
 
 
 def from_bundle(
@@ -78,7 +80,7 @@ def from_bundle(
         bundle, engine, device=device, trust=trust, threads=threads, canary=canary,
         providers=providers,
     )  # fmt: skip
-    return Policy(bundle.signature, opened, seed=seed, watch=True)
+    return Policy(bundle.signature, opened, seed=seed, watch=True, origin=bundle.origin)
 
 
 def engine_of(

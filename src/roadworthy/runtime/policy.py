@@ -16,6 +16,7 @@ from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.protocol import action, predicted
 from roadworthy.runtime.state import PolicyState, memory_findings, refuse_foreign, rows_in
+from roadworthy.spec.bundle import Origin
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
@@ -29,7 +30,8 @@ class Policy:
     """A loaded policy: named values in, named values out, memory kept inside.
 
     `signature` says what goes in and what comes out. Not for use from two threads at once: load it
-    twice. With `watch`, NaN among the inputs or in memory is said once, as a warning.
+    twice. With `watch`, NaN among the inputs or in memory is said once, as a warning. `origin` is
+    the file that it was loaded from.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class Policy:
         *,
         seed: int | None = None,
         watch: bool = False,
+        origin: Origin | None = None,
     ) -> None:
         self.signature = signature
+        self.origin = origin
         self._engine = engine
         self._buffers = self._room_for(signature.fixed_rows or 1)
         self._fresh = True
@@ -69,6 +73,10 @@ class Policy:
         if self._look() and self._frame is not None:
             self._say_nan(self._frame)
         return outputs
+
+    def with_noise(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs and, where they leave noise out, the draws of the next step."""
+        return self._noise.added(inputs) if self._draws else inputs
 
     def buffers(self, rows: int = 1, **sizes: int) -> dict[str, Any]:
         """What a step of `rows` rows reads, by input: fill it in place, and pass it to `step`.
@@ -204,7 +212,7 @@ class Policy:
 
     def __copy__(self) -> Policy:
         """A policy with the same engine and a memory of its own, which goes on from here."""
-        copied = Policy(self.signature, self._engine, watch=self._watch)
+        copied = Policy(self.signature, self._engine, watch=self._watch, origin=self.origin)
         copied.restore(self.state())
         return copied
 

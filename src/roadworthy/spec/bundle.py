@@ -40,6 +40,14 @@ LINES_KEY = "roadworthy.lines"
 _SUM_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_./-]*)")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a policy comes from: the name of its bundle or file, and the SHA-256 of the file."""
+
+    name: str
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
     """A folder whose every file was compared with its sum.
@@ -63,6 +71,17 @@ class Bundle:
         """Which values of its inputs are worth trying."""
         known = self.manifest.get("sampling")
         return Sampling.from_json(known) if known else Sampling()
+
+    @property
+    def origin(self) -> Origin:
+        """Its name and the sum of its first target, whichever of them is run."""
+        main = self.files[next(iter(self.targets.values()))[0]]
+        return Origin(name=self.folder.resolve().name, sha256=hashlib.sha256(main).hexdigest())
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """SHA-256 → the file that has it."""
+        return {hashlib.sha256(data).hexdigest(): name for name, data in self.files.items()}
 
     @property
     def certificate(self) -> Certificate:

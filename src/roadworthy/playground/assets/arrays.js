@@ -62,11 +62,15 @@ Roadworthy.arrays = (() => {
     return { dtype, shape, data: new KINDS[dtype](bytesOf(base64).buffer) };
   }
 
+  // Memory of a WebAssembly module as an array, and how many bytes an element takes there.
+  const view = (dtype, buffer, start, count) => new KINDS[dtype](buffer, start, count);
+  const width = (dtype) => KINDS[dtype].BYTES_PER_ELEMENT;
+
   // One step of an array whose first axis is the steps.
   function at(array, step) {
     const each = size(array.shape.slice(1));
     return array.data.subarray(step * each, (step + 1) * each);
   }
 
-  return { at, bytesOf, cast, decode, numbers, size };
+  return { at, bytesOf, cast, decode, numbers, size, view, width };
 })();

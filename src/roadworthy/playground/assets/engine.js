@@ -1,10 +1,9 @@
 // What runs the policy. An engine is an object with two methods, and the page knows no more of it:
 //
-//   await engine.open(bundle)          get ready; bundle.model is the base64 of the file
+//   await engine.open(bundle)          get ready; bundle.js holds what the engine needs
 //   await engine.run(feeds, wanted)    name → {dtype, shape, data} in, the same out
 //
-// Another engine, such as a policy compiled to WebAssembly, is one more object in `engines`; the
-// bundle says which one it is for.
+// The bundle says which one it is for. Here is onnxruntime-web; wasm.js is the policy itself.
 "use strict";
 
 Roadworthy.engines = {};
