@@ -160,3 +160,34 @@ def test_graph_has_every_node_and_every_weight(export_once: Callable[[str], Expo
         each.name: tuple(each.dims) for each in truth.initializer
     }
     assert sum(len(block.nodes) for block in blocks(found)) == len(truth.node)
+
+
+def test_what_was_assumed_and_what_normalises_stand_in_the_report(tmp_path: Path) -> None:
+    actor = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    torch.save(actor.state_dict(), tmp_path / "weights.pt")
+    said = {"activation": "tanh", "normalizer": "none", "output": "plain"}
+    rw.export(tmp_path / "weights.pt", tmp_path / "assumed", assume=said)
+    text = rw.report(tmp_path / "assumed", tmp_path / "report.html").read_text()
+    assert re.search(r"<td[^>]*>activation</td><td[^>]*>tanh</td><td[^>]*>ASSUMED</td>", text)
+    statistics = rw.EpsInsideRoot(mean=np.ones(4), var=np.ones(4), eps=1e-8, clip=5.0)
+    example = {"obs": torch.zeros(1, 4)}
+    rw.export(actor, tmp_path / "normed", example=example, normalizer=statistics)
+    text = rw.report(tmp_path / "normed", tmp_path / "report.html").read_text()
+    assert "obs: EpsInsideRoot over 4 elements, clipped to ±5" in text
+
+
+def test_a_report_is_written_over_a_report_and_over_nothing_else(
+    export_once: Callable[[str], Exported], tmp_path: Path
+) -> None:
+    folder, other = export_once("mlp").folder, tmp_path / "train.py"
+    other.write_text("import torch")
+    with pytest.raises(rw.UsageError, match="is no report"):
+        rw.report(folder, other)
+    assert other.read_text() == "import torch"
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    for name in ("policy.onnx", "report.html"):
+        with pytest.raises(rw.UsageError, match="is a bundle"):
+            rw.report(folder, folder / name)
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    rw.report(folder, tmp_path / "report.html")
+    rw.report(folder, tmp_path / "report.html")

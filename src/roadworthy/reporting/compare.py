@@ -15,6 +15,7 @@ from roadworthy.envs.returns import Returns, compare_returns
 from roadworthy.progress import Progress, told
 from roadworthy.reporting import pictures, tables
 from roadworthy.reporting.html import Html, Part, joined, tag
+from roadworthy.reporting.origin import assumptions, normalizers
 from roadworthy.reporting.recording import step_times_us
 from roadworthy.reporting.report import document, save
 from roadworthy.reporting.side_by_side import (
@@ -195,6 +196,8 @@ def _quantiles(taken: Array) -> tuple[float, float]:
 def _facts(bundles: tuple[Bundle, Bundle], times: Sequence[Array]) -> dict[str, tuple[str, str]]:
     rows = {
         "certificate": [_verdict(bundle) for bundle in bundles],
+        "normaliser in front": [normalizers(bundle) for bundle in bundles],
+        "assumed": [assumptions(bundle) or "nothing" for bundle in bundles],
         "size": [size_text(sum(map(len, bundle.files.values()))) for bundle in bundles],
         "memory": [
             ", ".join(f"{each.name} {each}" for each in bundle.signature.memory) or "none"

@@ -17,15 +17,17 @@ from roadworthy.reporting.flight_report import flight_page
 from roadworthy.reporting.graph import graph_section
 from roadworthy.reporting.html import Html, asset, joined, page, tag
 from roadworthy.reporting.influence import influence
+from roadworthy.reporting.origin import origin_section
 from roadworthy.reporting.recording import replayed, step_times_us
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle, is_bundle, readable
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.flight import FlightRecord
 from roadworthy.spec.trace import Trace, refuse_unfit
 
 Env = str | Callable[[], Any]
+_PAGE = b"<!doctype html"
 
 
 @answers
@@ -105,8 +107,26 @@ def save(text: str, place: Path) -> Path:
         raise UsageError(f"{place} is a folder", hint=f"name a file: {place / 'report.html'}")
     if not place.parent.is_dir():
         raise UsageError(f"there is no folder {place.parent}", hint=f"mkdir -p {place.parent}")
+    _refuse_other_file(place)
     place.write_text(text, encoding="utf-8")
     return place
+
+
+def _refuse_other_file(place: Path) -> None:
+    """An error before something is lost: only a page may be written over, and no bundle touched."""
+    if is_bundle(place.parent):
+        raise UsageError(
+            f"{place.parent} is a bundle, and holds nothing but what its sums list",
+            hint=f"write beside it: {place.parent.resolve().parent / 'report.html'}",
+        )
+    if not place.exists():
+        return
+    with readable(place), place.open("rb") as file:
+        begins = file.read(len(_PAGE))
+    if not begins.lower().startswith(_PAGE):
+        raise UsageError(
+            f"{place} is there already, and is no report", hint="name another file with -o"
+        )
 
 
 def _own_certificate(bundle: Bundle) -> Certificate:
@@ -158,6 +178,7 @@ def _of_bundle(
         graph_section(model) if model else None,
         tables.findings_section((*certificate.failures, *certificate.findings)),
         tables.ports_section(signature),
+        origin_section(bundle),
         tables.provenance_section(bundle),
     ]
 
