@@ -51,8 +51,9 @@ def test_an_environment_is_found_in_its_wrapper_and_in_a_runner() -> None:
 
 def test_a_runner_with_a_recurrent_actor_is_exported_as_it_is(tmp_path: Path) -> None:
     env = made(CARTPOLE, short_episodes)
+    runner = runner_of(env, recurrent)  # whose wrapper resets the environment
     before = digest(env)
-    signature = rw.export(runner_of(env, recurrent), tmp_path / "out", progress=False).signature
+    signature = rw.export(runner, tmp_path / "out", progress=False).signature
     assert digest(env) == before
     assert {each.name: each.shape for each in signature.memory} == {
         "processed_actions": (1, 1),

@@ -20,11 +20,8 @@ from tests.adapters.mjlab.test_export import TOLERANCE, digest
 
 pytestmark = [pytest.mark.long, pytest.mark.slow]
 
-# Their depth and colours are rendered on a GPU alone.
-UNTRIED: frozenset[str] = frozenset()
 
-
-@pytest.mark.parametrize("task", sorted(set(list_tasks()) - UNTRIED))
+@pytest.mark.parametrize("task", list_tasks())
 def test_a_task_gives_what_mjlab_gives_over_300_steps_with_resets(
     task: str, tmp_path: Path
 ) -> None:
