@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import BundleError, need
-from roadworthy.runtime.c_engine import PolicyText
+from roadworthy.runtime.c_engine import LINE, PolicyText
 from roadworthy.runtime.compiler import wasm_module
 from roadworthy.runtime.engine import Artifact
 from roadworthy.spec.port import Array
 
 # Instructions for each row of a step: a second or two, a thousand times what a policy takes.
 FUEL = 2 * 10**9
-PAGE, LINE = 65536, 64
+PAGE = 65536
 
 
 class WasmEngine:
