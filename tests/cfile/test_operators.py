@@ -254,7 +254,7 @@ def test_convolution_to_a_single_place_or_line_is_one_too(
 
 
 def frames() -> tuple[bytes, np.ndarray]:
-    """What a policy that sees a game begins with: grey frames, every second place, a convolution."""
+    """What a policy of a game begins with: grey frames, every second place, a convolution."""
     frame = RNG.integers(0, 255, (1, 24, 20, 3)).astype(np.uint8)
     filters = RNG.standard_normal((8, 2, 4, 4)).astype(F)
     constants = {

@@ -162,14 +162,14 @@ typedef float rw_vec;
 #define RW_LOAD(place) (*(place))
 #define RW_SAVE(place, value) (*(place) = (value))
 #endif
-/* Vectors side by side in a block of rows: 16 registers hold the sums of two, and 32 those of four. */
-#if RW_LANES == 8 || (RW_LANES == 4 && !defined(__aarch64__))
+/* Vectors side by side in a block of rows: 16 registers hold the sums of two, 32 those of four. */
+#if RW_LANES == 8 || (RW_LANES == 4 && defined(__SSE2__))
 #define RW_WIDE 2
 #else
 #define RW_WIDE 4
 #endif
-/* sum += number * vector. With AVX-512 compilers spread the number over a register first, which takes
-   an adder's time; as an operand in memory it takes none. gcc reads a vector anew for each use. */
+/* sum += number * vector. With AVX-512 compilers spread the number over a register first, which
+   takes an adder's time; an operand in memory takes none. gcc reads a vector anew for each use. */
 #if RW_LANES == 16
 #define RW_HOLD(vector) __asm__("" : "+v"(vector))
 #else

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,21 +100,26 @@ class WasmEngine:
         if kind.params != [whole, whole] or kind.results:
             raise self._wasmtime.WasmtimeError("policy_run is of another type")
         ffi = importlib.import_module("wasmtime._bindings")
-        refuel, enter = ffi._wasmtime_context_set_fuel, ffi._wasmtime_func_call_unchecked
-        a_trap = ctypes.POINTER(ffi.wasm_trap_t)
-        traps, raw = (a_trap * 1)(), (ffi.wasmtime_val_raw_t * 2)()
-        function = ctypes.byref(run._func)
+        raw, trap = (ffi.wasmtime_val_raw_t * 2)(), ctypes.c_void_p()
+        raw[0].i32, raw[1].i32 = place, rows  # nothing overwrites them: there are no results
+        context = _address(store._context().contents)
+        places = (context, _address(run._func), _address(raw), ctypes.c_size_t(2), _address(trap))
+        word, number, count = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
+        sets = ctypes.CFUNCTYPE(word, word, number)
+        calls = ctypes.CFUNCTYPE(word, word, word, word, count, word)
+        refuel = partial(sets(("wasmtime_context_set_fuel", ffi.dll)), context, number(fuel))
+        enter = partial(calls(("wasmtime_func_call_unchecked", ffi.dll)), *places)
 
-        def call() -> None:
-            context = store._context()  # asked for here, so that the store lives as long as this
-            refuel(context, fuel)
-            raw[0].i32, raw[1].i32 = place, rows
-            error = enter(context, function, raw, 2, traps)
+        def call(kept: object = (store, run, raw)) -> None:
+            refuel()
+            error = enter()
             if error:
-                raise self._wasmtime.WasmtimeError._from_ptr(error)
-            if traps[0]:
-                trap, traps[0] = ctypes.cast(traps[0], a_trap), a_trap()
-                raise self._wasmtime.Trap._from_ptr(trap)
+                held = ctypes.cast(error, ctypes.POINTER(ffi.wasmtime_error_t))
+                raise self._wasmtime.WasmtimeError._from_ptr(held)
+            if trap.value:
+                held = ctypes.cast(trap.value, ctypes.POINTER(ffi.wasm_trap_t))
+                trap.value = None
+                raise self._wasmtime.Trap._from_ptr(held)
 
         return call
 
@@ -141,6 +147,10 @@ class WasmEngine:
                 where=self._where,
                 hint="a policy that Roadworthy wrote never asks for this: look where it comes from",
             ) from error
+
+
+def _address(of: Any) -> ctypes.c_void_p:
+    return ctypes.c_void_p(ctypes.addressof(of))
 
 
 def _view(memory: Any, store: Any, start: int, like: Array) -> Array:

@@ -202,10 +202,11 @@ def functions() -> dict[str, str]:
 def _block(rows: int, vectors: int) -> str:
     """`rows` × `vectors` sums in registers, over all of k."""
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    step = [f"rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
     if rows == 1:
-        step += ["const float x0 = p[k];", *(f"a0_{v} += x0 * w{v};" for v in range(vectors))]
+        step = ["const float x0 = p[k];"]
+        step += [f"a0_{v} += x0 * RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
     else:
+        step = [f"rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
         step += [f"RW_HOLD(w{v});" for v in range(vectors)]
         step += [f"RW_ADD(a{r}_{v}, p[k + {r} * row], w{v});" for r, v in grid]
     return "\n".join([
