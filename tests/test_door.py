@@ -88,6 +88,11 @@ def test_a_misspelt_keyword_is_answered_with_the_nearest() -> None:
     )
 
 
+def test_what_is_exported_comes_first_and_the_folder_second(tmp_path: Path) -> None:
+    with pytest.raises(rw.UsageError, match="the second argument is the folder to write, got a L"):
+        rw.export(str(tmp_path), nn.Linear(4, 2), example=torch.zeros(1, 4))  # type: ignore[arg-type]
+
+
 def test_a_file_that_nobody_knows_is_refused_with_a_way_on(tmp_path: Path) -> None:
     file = tmp_path / "weights.bin"
     file.write_bytes(b"\x00" * 64)

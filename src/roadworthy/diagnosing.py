@@ -17,12 +17,12 @@ from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
 from roadworthy.doctor.merging import merged
-from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient, network
 from roadworthy.door import to_source
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.exporting import ExportOptions, ExportPlan, captured, write_bundle
+from roadworthy.originals.owners import owners
 from roadworthy.program import Program
 from roadworthy.source import Source
 from roadworthy.spec.port import About

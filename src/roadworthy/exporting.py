@@ -179,6 +179,7 @@ def export(
     signature.
     """
     _refuse_bare_options(framework)
+    _refuse_no_folder(folder)
     options = options or ExportOptions()
     plan = ExportPlan(
         targets=targets, translations=translations or {}, decompositions=decompositions or {},
@@ -227,6 +228,14 @@ def export_environment(
         env, folder, actor=actor, auto=auto or None, ignore=ignore, targets=targets,
         metadata=metadata, progress=progress, options=options, **framework,
     )  # fmt: skip
+
+
+def _refuse_no_folder(folder: object) -> None:
+    if not isinstance(folder, (str, os.PathLike)):
+        raise UsageError(
+            f"the second argument is the folder to write, got a {type(folder).__name__}",
+            hint="rw.export(policy, 'folder/', example=…): what is exported comes first",
+        )
 
 
 def _refuse_bare_options(keywords: Mapping[str, Any]) -> None:

@@ -111,7 +111,10 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Target:
     """The row of a target, or an error that names the nearest."""
     if name not in TARGETS:
-        raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
+        hint = did_you_mean(name, TARGETS)
+        if name == "wasm":  # a device of a target, and what people ask for by its own name
+            hint = "rw.load(folder, engine='c', device='wasm') runs the policy there"
+        raise UsageError(f"there is no target {name!r}", hint=hint)
     return TARGETS[name]
 
 

@@ -12,7 +12,7 @@ from roadworthy.border import answers
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError, need
 from roadworthy.progress import Progress, told
-from roadworthy.spec.bundle import Bundle, restored
+from roadworthy.spec.bundle import Bundle, nearest, restored
 from roadworthy.spec.certificate import Certificate
 from roadworthy.verification.examine import examine
 
@@ -52,6 +52,8 @@ def verify(
     `canary` is that of `rw.load`; `progress` that of `rw.export`.
     """
     if not Path(path).is_dir() and not restored(Path(path)):
+        if not Path(path).exists():
+            raise UsageError(f"{path} does not exist", hint=nearest(Path(path)))
         raise UsageError(
             f"{path} is not a bundle folder",
             hint="pass the folder: a lone .onnx has no recorded steps to compare with",
@@ -65,6 +67,7 @@ def verify(
         from roadworthy.comparing import is_environment_of, original_for
 
         if env is not None and is_environment_of(against, env):
+            _refuse_episodes(episodes=episodes, margin=margin)
             given, env = given | {"env": env}, None
         if trust and isinstance(against, (str, os.PathLike)):
             given = given | {"trust": True}
@@ -100,6 +103,18 @@ def refuse_lonely(against: Any, env: Any, **said: float | None) -> None:
         raise UsageError(
             "env= compares the artifact with the original, and there is none",
             hint="rw.verify(…, against=module, env=…); `roadworthy run` plays the artifact alone",
+        )
+
+
+def _refuse_episodes(**said: float | None) -> None:
+    """An error for episodes that would not be played: the environment is asked something else."""
+    changes = [key for key, value in said.items() if value is not None]
+    if changes:
+        raise UsageError(
+            f"{' and '.join(changes)}: no episodes are played in this environment, which only "
+            "says what the policy sees",
+            hint="rw.verify(…, against=rw.to_source(policy, env=env, exploration=…), "
+            "env='CartPole-v1', episodes=20) plays in a Gymnasium environment",
         )
 
 

@@ -224,7 +224,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted; nothing was left behind" in err
+    assert "interrupted; nothing half-written was left behind" in err
     assert "Traceback" not in err
     left = [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"]
     assert left == ["slow.py"]

@@ -12,8 +12,8 @@ from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.capture import capture
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
-from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient
+from roadworthy.originals.owners import owners
 from tests.policies import CASES
 from tests.tiers import REPRESENTATIVES, representative
 

@@ -85,7 +85,7 @@ def test_ctrl_c_leaves_no_half_written_folder(workshop: Path) -> None:
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=120)
     assert running.returncode == 130, said
-    assert said == "interrupted; nothing was left behind\n"
+    assert said == "interrupted; nothing half-written was left behind\n"
     for each in out.iterdir():
         assert ".partial-" not in each.name
         assert each.name == ".roadworthy" or (each / "SHA256SUMS").is_file()

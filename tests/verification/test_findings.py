@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,3 +179,41 @@ def test_rows_that_mix_only_in_large_batches_are_refused(tmp_path: Path) -> None
     with pytest.raises(rw.CertificateFailed) as caught:
         rw.export(MixesManyRows(), tmp_path / "out", example={"obs": torch.zeros(1, 4)})
     assert "batch: rows of a batch influence each other" in str(caught.value)
+
+
+class Queue(nn.Module):
+    """The oldest of three is pushed out before anything reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(12, 2)
+        self.q = deque([torch.zeros(1, 4)] * 3, maxlen=3)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.q.append(obs)
+        return self.net(torch.cat(list(self.q), -1))
+
+
+def test_a_queue_that_is_declared_as_one_is_not_called_idle_for_its_oldest(tmp_path: Path) -> None:
+    example = {"obs": torch.zeros(1, 4)}
+    bundle = rw.export(Queue(), tmp_path / "b", example=example, memory={"q": "q"})
+    assert len(bundle.signature.memory) == 3
+    assert all(each.code != "RW311" for each in bundle.certificate.findings)
+
+
+def test_a_difference_of_an_operator_that_departs_is_answered_by_limits(tmp_path: Path) -> None:
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.head = nn.GRUCell(4, 8), nn.Linear(8, 2)
+
+        def forward(self, obs: Tensor, ctx: Tensor) -> Tensor:
+            return self.head(self.cell(obs, ctx))
+
+    torch.manual_seed(0)
+    module, example = Gated(), {"obs": torch.zeros(1, 4), "ctx": torch.zeros(1, 8)}
+    with pytest.raises(rw.CertificateFailed) as caught:
+        rw.export(module, tmp_path / "b", example=example)
+    (said,) = [each for each in caught.value.findings if each.code == "RW301"]
+    assert "where RW340 names this line, give the inputs the limits that they have" in said.hint
+    rw.export(module, tmp_path / "b", example=example, about={"ctx": rw.About(low=-1, high=1)})

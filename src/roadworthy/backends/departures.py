@@ -127,7 +127,8 @@ def departures(
             code=CODE,
             where=_line(found[name]),
             what=f"{name} {row.where}: {row.what}",
-            hint="nothing to do, unless the policy meets such inputs",
+            hint="nothing to do, unless the policy meets such inputs: about={…: rw.About(low=…, "
+            "high=…)} says what it meets",
             severity="note",
         )
         for name, row in _ROWS.items()

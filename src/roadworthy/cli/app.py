@@ -68,7 +68,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
         try:
             verb(*args, **kwargs)
         except KeyboardInterrupt:
-            sys.stderr.write("interrupted; nothing was left behind\n")
+            sys.stderr.write("interrupted; nothing half-written was left behind\n")
             raise typer.Exit(INTERRUPTED) from None
 
     return call

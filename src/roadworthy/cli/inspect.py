@@ -26,7 +26,7 @@ from roadworthy.cli.describing import Assumed, Statistics, checkpoint_keywords
 from roadworthy.cli.graph import graph_lines
 from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
 from roadworthy.cli.values import node_values, refuse_lone_file, values_table
-from roadworthy.errors import BundleError
+from roadworthy.errors import BundleError, UsageError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import onnx_signature
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
@@ -80,6 +80,11 @@ def inspect(
     roadworthy inspect walker --values --against my_policy.py:actor
     """
     refuse_missing(path)
+    if (flash or ram) and not as_c:
+        raise UsageError(
+            "--flash and --ram are asked of the policy as C",
+            hint=f"roadworthy inspect {path} --c --flash 512K --ram 128K",
+        )
     answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
     if values:
         refuse_lone_file(path)

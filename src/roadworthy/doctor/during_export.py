@@ -9,9 +9,9 @@ from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import LOOKING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.merging import merged
-from roadworthy.doctor.owners import owners
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import ExportError, RoadworthyError
+from roadworthy.originals.owners import owners
 from roadworthy.source import Source
 
 

@@ -21,6 +21,7 @@ from roadworthy.capture.memory import Tensors
 from roadworthy.capture.stages import slots_of
 from roadworthy.errors import Finding, UsageError
 from roadworthy.originals.advisories import advisories
+from roadworthy.originals.beside import left_beside
 from roadworthy.originals.choosing import watched
 from roadworthy.originals.exact import yardstick
 from roadworthy.originals.graph_values import graph_values
@@ -155,7 +156,8 @@ class ModuleOriginal(Original):
         with export_mode(self.source):
             slots = slots_for(self.source, signature)
             held = tuple(unapplied(self.source, slots, fresh))
-        return (*advisories(self.source, signature), *held, *compared_with(self.source))
+        around = left_beside(self.source)
+        return (*advisories(self.source, signature), *held, *around, *compared_with(self.source))
 
     @property
     def _example_rows(self) -> int:

@@ -130,7 +130,8 @@ def _twins(source: Source, places: Mapping[str, Slot]) -> dict[str, list[Slot]]:
         else:
             spread = each.var if isinstance(each, EpsInsideRoot) else each.std
             wanted += [np.asarray(each.mean), np.asarray(spread)]
-    wanted = [each for each in wanted if each.size > 1 and len(set(each.reshape(-1).tolist())) > 1]
+    # Buffers of nothing but zeros or ones are everywhere.
+    wanted = [each for each in wanted if each.size > 1 and not {*each.flat} <= {0.0, 1.0}]
     return {
         name: [slot]
         for name, slot in places.items()

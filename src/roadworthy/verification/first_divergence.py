@@ -43,5 +43,7 @@ def _finding(
         where=expected.where or node.name,
         what=f"the difference begins at {node.name!r} ({node.operator}): "
         f"{comparison.first_failure}{before}",
-        hint=weights or "compare this line with the code that was exported: it may have changed",
+        hint=weights
+        or "where RW340 names this line, give the inputs the limits that they have: about={…: "
+        "rw.About(low=…, high=…)}; else compare the line with the code that was exported",
     )

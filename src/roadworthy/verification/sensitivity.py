@@ -90,11 +90,16 @@ def _idle_inputs(
 
 
 def _idle_memory(policy: Policy, inputs: Inputs, plain: Inputs) -> Iterator[Finding]:
-    for memory in policy.signature.memory:
-        if _same(plain, _run(policy, inputs, forget=(memory.name,))):
+    names = [memory.name for memory in policy.signature.memory]
+    idle = [each for each in names if _same(plain, _run(policy, inputs, forget=(each,)))]
+    for name in idle:
+        # Of a queue that was declared as one the oldest may be pushed out before it is read.
+        stem, _, number = name.rpartition(".")
+        parts = {each for each in names if number.isdigit() and each.startswith(f"{stem}.")}
+        if parts <= {*idle}:
             yield _finding(
                 "RW311",
-                memory.name,
+                name,
                 "the memory does not change any output",
                 "leave it out of the export, or find where forward drops it",
             )

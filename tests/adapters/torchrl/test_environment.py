@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -21,6 +22,7 @@ from torchrl.envs.utils import set_exploration_type
 from torchrl.modules import Actor, NormalParamExtractor, ProbabilisticActor, TanhNormal
 
 import roadworthy as rw
+from roadworthy.errors import UsageError
 from tests.adapters.torchrl.policies import exported, seeded
 
 
@@ -70,3 +72,6 @@ def test_random_policy_is_verified_in_closed_loop(tmp_path: Path) -> None:
     loop = rw.ClosedLoop("Pendulum-v1", episodes=2, max_steps=50)
     certificate = rw.verify(tmp_path / "p", against=described, env=loop).raise_if_failed()
     assert {check.name for check in certificate.checks} >= {"teacher", "closed loop"}
+    # TorchRL's own environment only says what the policy sees: no episodes would be played in it.
+    with pytest.raises(UsageError, match="no episodes are played in this environment"):
+        rw.verify(tmp_path / "p", against=made, env=env, exploration="random", episodes=3)

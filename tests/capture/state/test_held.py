@@ -66,3 +66,34 @@ def test_the_certificate_keeps_the_warning(target: str, tmp_path: Path) -> None:
     certificate = rw.Certificate.from_bytes(bundle.files["certificate.json"])
     assert certificate.passed
     assert [(each.code, each.severity) for each in certificate.findings] == [("RW162", "warning")]
+
+
+class Runner:
+    """Holds the policy and its normaliser side by side, in attributes and not as modules."""
+
+    def __init__(self) -> None:
+        self.policy = nn.Sequential(nn.Linear(4, 2))
+        self.obs_mean, self.obs_std = torch.ones(4), torch.full((4,), 3.0)
+
+
+def test_a_normaliser_beside_the_policy_is_asked_after() -> None:
+    runner = Runner()
+    assert warnings(runner.policy) == [("RW162", "Runner")]
+    given = rw.EpsOutsideRoot(mean=runner.obs_mean, std=runner.obs_std, eps=1e-8)
+    assert warnings(runner.policy, normalizer=given) == []
+    assert warnings(runner.policy, normalizer=nn.Identity()) == []
+
+
+def test_a_normaliser_beside_a_policy_that_applies_it_is_none_that_is_missing() -> None:
+    policy = held.Normalises()
+    runner = Runner()
+    runner.policy, runner.obs_mean, runner.obs_std = policy, policy.loc, policy.scale  # type: ignore[assignment]
+    assert warnings(runner.policy) == []
+
+
+def test_statistics_that_are_alike_for_all_elements_are_known_when_they_are_applied_twice() -> None:
+    policy = held.Normalises()
+    policy.loc.fill_(0.0)
+    policy.scale.fill_(3.0)
+    given = rw.EpsOutsideRoot(mean=policy.loc, std=policy.scale, eps=1e-8)
+    assert warnings(policy, normalizer=given) == [("RW109", "Normalises.scale")]

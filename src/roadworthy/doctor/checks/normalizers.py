@@ -9,8 +9,9 @@ import torch
 from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reading import mentioned
 from roadworthy.doctor.running import differs, outputs
-from roadworthy.doctor.statistics import Numbers, Statistics, statistics
+from roadworthy.doctor.statistics import statistics
 from roadworthy.errors import Finding, Severity
+from roadworthy.originals.statistics import Numbers, Statistics, passed
 
 
 def untouched(patient: Patient) -> Iterator[Finding]:
@@ -33,13 +34,11 @@ def not_applied(patient: Patient) -> Iterator[Finding]:
         return
     for each in statistics(patient):
         if not each.untouched and not _read(patient, each):
-            place = each.where.partition(".")
-            access = f"{place[0].lower()}.{place[2]}" if place[2] else place[0].lower()
             yield Finding(
                 code="RW162",
                 where=each.where,
                 what="holds observation statistics, and the outputs do not depend on them",
-                hint=f"pass normalizer={_passed(each, access)}, or normalizer=torch.nn.Identity() "
+                hint=f"pass normalizer={passed(each)}, or normalizer=torch.nn.Identity() "
                 "if the policy was trained without it",
             )
 
@@ -83,15 +82,6 @@ def _write(numbers: Numbers, values: Numbers) -> None:
             numbers.copy_(torch.as_tensor(values))
     else:
         numbers[...] = values
-
-
-def _passed(each: Statistics, access: str) -> str:
-    if isinstance(each.holder, torch.nn.Module) and "." in each.where:
-        return access
-    mean, spread = (f"{access}.{name}" for name in (each.mean_name, each.spread_name))
-    if "var" in each.spread_name:
-        return f"rw.EpsInsideRoot(mean={mean}, var={spread}, eps=…)"
-    return f"rw.EpsOutsideRoot(mean={mean}, std={spread}, eps=…)"
 
 
 def relabel_learning(patient: Patient, findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -1,0 +1,167 @@
+"""`Policy.step` by engine: onnxruntime, the policy as C, the same C in WebAssembly.
+
+Seven policies, from a small MLP to frames of a game and a whole environment; bursts take turns, on
+one core. Then a robot's loop: at 500 Hz, with 4 MB of other work between two steps, where what
+counts is a step from cold caches. The result goes to results/c_engines.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import machine
+import numpy as np
+import torch
+from environment import Robot
+from step_latency import mlp, sources
+from torch import Tensor, nn
+
+import roadworthy as rw
+from roadworthy.runtime.latency import interleaved
+
+# Name → engine and device.
+ENGINES = {"onnx": ("onnx", "cpu"), "c": ("c", "cpu"), "wasm": ("c", "wasm")}
+PERIOD_S, OTHER_WORK = 0.002, 4 * 2**20
+PACED = ("MLP 48-512-256-128-12 with normaliser", "MLP 4-64-64-2", "LSTM 256")
+
+
+class Nature(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+            nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
+            nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6),
+        )  # fmt: skip
+
+    def forward(self, obs: Tensor) -> Tensor:
+        out: Tensor = self.net(obs)
+        return out
+
+
+class Frames(Nature):
+    """From a frame of a game: grey, every second row and column, four copies."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        grey = obs.float().mean(-1) / 255.0
+        small = grey[:, 21:189:2, :160:2]
+        wide = nn.functional.pad(small, (2, 2)).unsqueeze(1)
+        return super().forward(wide.expand(-1, 4, -1, -1))
+
+
+class Attention(nn.Module):
+    """A transformer over 8 tokens of 128, two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(128, 12)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        out: Tensor = self.head(self.encoder(obs)[:, -1])
+        return out
+
+
+class Walker(Robot):
+    """The benchmark's robot with 12 joints: 48 observations, targets at every tick."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foo, self.bar, self.baz = torch.ones(1, 12), torch.ones(1, 12), torch.ones(1, 12)
+        self.last, self.target, self.command = (torch.zeros(1, 12) for _ in range(3))
+
+    def compute_observations(self) -> Tensor:
+        parts = [self.foo * 2.0 - 1.0, (self.bar + 2 * self.baz).clamp(-5, 5), self.baz, self.last]
+        return torch.cat(parts, dim=-1)
+
+    def observations_reset(self) -> Tensor:
+        super().observations_reset()
+        self.target = torch.zeros(1, 12)
+        return self.compute_observations()
+
+    def empty_actions(self) -> Tensor:
+        return torch.zeros(1, 12)
+
+
+def exported(folder: Path) -> dict[str, Path]:
+    """Every policy's bundle, by name."""
+    torch.manual_seed(0)
+    given = sources() | {
+        "Nature CNN": rw.Source(Nature(), example={"obs": torch.zeros(1, 4, 84, 84)}),
+        "Nature CNN from frames": rw.Source(
+            Frames(), example={"obs": torch.zeros(1, 210, 160, 3, dtype=torch.uint8)}
+        ),
+        "transformer 8x128": rw.Source(Attention().eval(), example={"obs": torch.zeros(1, 8, 128)}),
+    }
+    found = {}
+    for number, (name, source) in enumerate(given.items()):
+        found[name] = folder / str(number)
+        rw.export(source, found[name])
+    found["environment around the MLP"] = folder / "environment"
+    actor = mlp([48, 512, 256, 128, 12], nn.ELU)
+    rw.export_environment(Walker(), actor, found["environment around the MLP"])
+    return found
+
+
+def inputs(signature: rw.Signature) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    found = {}
+    for port in signature.inputs:
+        shape = [1 if isinstance(size, str) else size for size in port.shape]
+        values = rng.standard_normal(shape) * (100 if port.dtype == "uint8" else 1)
+        found[port.name] = np.abs(values).astype(port.dtype)
+    return found
+
+
+def paced(policies: dict[str, rw.Policy], feed: dict[str, Any], steps: int) -> dict[str, float]:
+    """The median microseconds of a step in a loop with other work and sleep around it."""
+    other = np.zeros(OTHER_WORK // 4, np.float32)
+    taken: dict[str, list[float]] = {name: [] for name in policies}
+    for _ in range(steps):
+        for name, policy in policies.items():
+            other += 1.0
+            time.sleep(PERIOD_S / len(policies))
+            begin = time.perf_counter()
+            policy.step(feed)
+            taken[name].append((time.perf_counter() - begin) * 1e6)
+    return {name: float(np.median(each)) for name, each in taken.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=machine.RESULTS / "c_engines.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for title, folder in exported(Path(scratch)).items():
+            policies = {
+                name: rw.load(folder, engine=engine, device=device)
+                for name, (engine, device) in ENGINES.items()
+            }
+            feed = inputs(policies["onnx"].signature)
+            calls = {engine: partial(policy.step, feed) for engine, policy in policies.items()}
+            took = interleaved(calls, rounds=arguments.rounds)
+            row: dict[str, Any] = {engine: each.to_json() for engine, each in took.items()}
+            row["onnx_over_c"] = took["onnx"].p50_us / took["c"].p50_us
+            row["wasm_over_onnx"] = took["wasm"].p50_us / took["onnx"].p50_us
+            if title in PACED:
+                both = {engine: policies[engine] for engine in ("onnx", "c")}
+                loop = paced(both, feed, 10 * arguments.rounds)
+                row["paced_us"] = loop
+                row["paced_onnx_over_c"] = loop["onnx"] / loop["c"]
+            results[title] = row
+            ratios = {k: round(v, 2) for k, v in row.items() if "over" in k}
+            print(title, {k: round(each.p50_us, 2) for k, each in took.items()}, ratios, flush=True)
+    print(f"written to {machine.write(arguments.out, {'policies': results})}")
+
+
+if __name__ == "__main__":
+    main()
