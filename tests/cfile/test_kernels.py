@@ -37,7 +37,7 @@ def product(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     ("rows", "k", "n"),
     [
         (1, 5, 3), (1, 64, 2), (1, 70, 12), (1, 7, 20), (1, 48, 512), (1, 33, 200), (7, 12, 30),
-        (9, 16, 130), (4, 1, 1),
+        (9, 16, 130), (4, 1, 1), (3, 9, 64), (6, 5, 40), (11, 70, 16), (2, 8, 128),
     ],
 )  # fmt: skip
 def test_product_is_numpys(rows: int, k: int, n: int) -> None:

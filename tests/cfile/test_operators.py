@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from roadworthy.cfile.graph import read
 from roadworthy.cfile.lowering import Unsupported
+from roadworthy.cfile.source import code
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from tests.cfile.running import model, run
 
@@ -249,3 +251,61 @@ def test_convolution_to_a_single_place_or_line_is_one_too(
     made = model([node], {"x": x}, {"y": (F, out)}, {"w": w, "b": b})
     session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
     assert np.allclose(run(made, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)
+
+
+def frames() -> tuple[bytes, np.ndarray]:
+    """What a policy of a game begins with: grey frames, every second place, a convolution."""
+    frame = RNG.integers(0, 255, (1, 24, 20, 3)).astype(np.uint8)
+    filters = RNG.standard_normal((8, 2, 4, 4)).astype(F)
+    constants = {
+        "axis": np.array([3]), "half": f(127.5), "starts": np.array([4, 0]), "w": filters,
+        "ends": np.array([20, 20]), "axes": np.array([1, 2]), "steps": np.array([2, 2]),
+        "one": np.array([1]), "shape": np.array([1, 2, 8, 10]),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Cast", ["x"], ["real"], to=1),
+        helper.make_node("ReduceMean", ["real", "axis"], ["grey"], keepdims=0),
+        helper.make_node("Div", ["grey", "half"], ["scaled"]),
+        helper.make_node("Slice", ["scaled", "starts", "ends", "axes", "steps"], ["small"]),
+        helper.make_node("Unsqueeze", ["small", "one"], ["image"]),
+        helper.make_node("Expand", ["image", "shape"], ["twice"]),
+        helper.make_node("Conv", ["twice", "w"], ["y"]),
+    ]
+    return model(nodes, {"x": frame}, {"y": (F, (1, 8, 5, 7))}, constants), frame
+
+
+def test_what_stands_before_a_convolution_is_computed_once_and_only_where_it_is_read() -> None:
+    made, frame = frames()
+    got = run(made, {"x": frame})["y"]
+    assert np.allclose(got, onnxruntimes(made, {"x": frame})["y"], atol=1e-4)
+    lines = [line.strip() for line in code(read(made), {}).step]
+    division = next(place for place, line in enumerate(lines) if "127.5" in line)
+    assert lines[division - 2 : division] == [
+        "for (int i0 = 0; i0 < 8; i0++) {",
+        "for (int i1 = 0; i1 < 10; i1++) {",
+    ]
+    assert sum("in_x" in line for line in lines) == 1
+
+
+def test_tree_that_is_repeated_is_evaluated_once() -> None:
+    x, y = (RNG.standard_normal(size).astype(F) for size in ((1, 5), (40, 5)))
+    nodes = [helper.make_node("Tanh", ["x"], ["t"]), helper.make_node("Add", ["t", "y"], ["z"])]
+    made = model(nodes, {"x": x, "y": y}, {"z": (F, (40, 5))})
+    assert np.allclose(run(made, {"x": x, "y": y})["z"], np.tanh(x) + y, atol=1e-6)
+    lines = [line.strip() for line in code(read(made), {}).step]
+    place = next(place for place, line in enumerate(lines) if "rw_tanh" in line)
+    assert lines[place - 1 : place + 2 : 2] == ["for (int i0 = 0; i0 < 5; i0++) {", "}"]
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2"])
+@pytest.mark.parametrize("count", [2, 8, 9])
+def test_few_elements_are_joined_as_many_are(op: str, count: int) -> None:
+    x = RNG.standard_normal((4, count, 3)).astype(F)
+    x[0, count - 1, 0] = np.nan
+    nodes = [helper.make_node(op, ["x", "axis"], ["y"], keepdims=0)]
+    made = model(nodes, {"x": x}, {"y": (F, (4, 3))}, {"axis": np.array([1])})
+    wanted = {
+        "ReduceSum": np.sum, "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod,
+        "ReduceL2": np.linalg.norm,
+    }[op](x, axis=1)  # fmt: skip
+    assert np.allclose(run(made, {"x": x})["y"], wanted, atol=1e-5, equal_nan=True)

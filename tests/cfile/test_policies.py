@@ -91,7 +91,7 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("name", ["lstm_pair", "double_precision"])
+@pytest.mark.parametrize("name", ["lstm_pair", "double_precision", "transformer"])
 def test_reproducible_bits_depend_on_no_compiler_and_no_vector_width(
     name: str, export_once: ExportOnce, tmp_path: Path
 ) -> None:

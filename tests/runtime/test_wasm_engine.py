@@ -54,20 +54,36 @@ def test_harm_is_stopped_and_this_process_lives(
     needs_wasm()
     monkeypatch.setattr(wasm_engine, "FUEL", 10**7)
     line, said = HARM[kind]
+    policy, inputs = stranger(export_once, "void policy_run(void *const *places, int rows)", line)
+    for _ in range(2):  # the second time too: nothing of the first is left over
+        with pytest.raises(BundleError, match="stopped in its sandbox") as caught:
+            policy.step(inputs)
+        assert said in str(caught.value).lower() + str(caught.value.__cause__).lower()
+
+
+def test_function_of_another_type_is_not_called(export_once: Callable[[str], Exported]) -> None:
+    """Its arguments are handed over unchecked: a type that is not ours is refused before."""
+    needs_wasm()
+    head = "double policy_run(double places, void *rows)"
+    policy, inputs = stranger(export_once, head, "return places + (rows != 0);")
+    with pytest.raises(BundleError, match="policy_run is of another type"):
+        policy.step(inputs)
+
+
+def stranger(
+    export_once: Callable[[str], Exported], head: str, line: str
+) -> tuple[rw.Policy, dict[str, np.ndarray]]:
+    """A policy whose C somebody else wrote, and inputs for it."""
     text = (
-        "#include <stddef.h>\n#include <stdio.h>\n"
-        "void policy_run(void *const *places, int rows);\nsize_t policy_work_size(void);\n"
-        "size_t policy_work_size(void) { return 8; }\n"
-        f"void policy_run(void *const *places, int rows) {{ {line} }}\n"
+        f"#include <stddef.h>\n#include <stdio.h>\n{head};\nsize_t policy_work_size(void);\n"
+        f"size_t policy_work_size(void) {{ return 8; }}\n{head} {{ {line} }}\n"
     )
     files = {"c/policy.c": text.encode(), "c/policy.h": b""}
     signature = export_once("mlp").bundle.signature
     artifact = Artifact(files=files, signature=signature, where="c/policy.c")
-    inputs = {p.name: np.zeros(p.sizes({"batch": 1}), p.dtype) for p in signature.inputs}
     engine = wasm_engine.WasmEngine.open(artifact, threads=1, device="wasm")
-    with pytest.raises(BundleError, match="stopped in its sandbox") as caught:
-        rw.Policy(signature, engine).step(inputs)
-    assert said in str(caught.value).lower() + str(caught.value.__cause__).lower()
+    inputs = {p.name: np.zeros(p.sizes({"batch": 1}), p.dtype) for p in signature.inputs}
+    return rw.Policy(signature, engine), inputs
 
 
 def test_missing_package_is_named(

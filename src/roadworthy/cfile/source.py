@@ -162,6 +162,31 @@ typedef float rw_vec;
 #define RW_LOAD(place) (*(place))
 #define RW_SAVE(place, value) (*(place) = (value))
 #endif
+/* Vectors side by side in a block of rows: 16 registers hold the sums of two, 32 those of four. */
+#if RW_LANES == 8 || (RW_LANES == 4 && defined(__SSE2__))
+#define RW_WIDE 2
+#else
+#define RW_WIDE 4
+#endif
+/* sum += number * vector. With AVX-512 compilers spread the number over a register first, which
+   takes an adder's time; an operand in memory takes none. gcc reads a vector anew for each use. */
+#if RW_LANES == 16
+#define RW_HOLD(vector) __asm__("" : "+v"(vector))
+#else
+#define RW_HOLD(vector) (void)0
+#endif
+#if RW_LANES == 16 && defined(POLICY_FAST)
+#define RW_ADD(sum, number, vector) \\
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(vector), "m"(number))
+#elif RW_LANES == 16
+#define RW_ADD(sum, number, vector) do { \\
+        rw_vec rw_product; \\
+        __asm__("vmulps %2%{1to16%}, %1, %0" : "=v"(rw_product) : "v"(vector), "m"(number)); \\
+        sum += rw_product; \\
+    } while (0)
+#else
+#define RW_ADD(sum, number, vector) ((sum) += (number) * (vector))
+#endif
 """
 
 

@@ -26,6 +26,8 @@ from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
+LINE = 64
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
@@ -68,7 +70,7 @@ class PolicyText:
         assert self._graph is not None
         made = code(self._graph, dims)
         held = (array for kind, array in made.constants.items() if kind in HANDED)
-        return Written({"policy.c": engine_source(made)}, tuple(map(np.ascontiguousarray, held)))
+        return Written({"policy.c": engine_source(made)}, tuple(map(_lined, held)))
 
     def order(self) -> tuple[list[str], list[str]]:
         """Names of inputs and outputs in the order of their addresses."""
@@ -78,6 +80,14 @@ class PolicyText:
         clock = [signature.clock] if signature.clock else []
         ins = [*clock, *(p.name for p in signature.inputs), *(m.input for m in signature.memory)]
         return ins, [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
+
+
+def _lined(array: Array) -> Array:
+    """A copy that begins where a line of the cache does: no vector then lies across two."""
+    room = np.empty(array.nbytes + LINE, np.uint8)
+    held = room[-room.ctypes.data % LINE :][: array.nbytes].view(array.dtype)
+    held[...] = array.ravel()
+    return held
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,11 +135,10 @@ class CEngine:
         size = compiled.library.policy_work_size
         size.restype = ctypes.c_size_t
         # Of this binding alone: two policies that share an engine must not share their work.
-        work = np.zeros(size() // 8 + 9, np.float64)
-        lined = work[-work.ctypes.data % 64 // 8 :]
+        work = _lined(np.zeros(size() or 1, np.uint8))
         arrays = [
             *(inputs[name] for name in names_in), *(outputs[name] for name in names_out),
-            lined, *compiled.constants,
+            work, *compiled.constants,
         ]  # fmt: skip
         for array in arrays:
             if not array.flags.c_contiguous:
@@ -140,7 +149,7 @@ class CEngine:
         bound = Bound(run, ctypes.cast(places, ctypes.c_void_p), ctypes.c_int(rows))
         bound.address = ctypes.cast(run, ctypes.c_void_p).value or 0
         bound.places, bound.rows = ctypes.addressof(places), rows
-        bound.keep = (compiled.library, arrays, places, work)
+        bound.keep = (compiled.library, arrays, places)
         return bound
 
     def _compiled(self, dims: Mapping[str, int]) -> _Compiled:

@@ -24,7 +24,7 @@ Storage = Literal["float32", "float16", "int8"]
 PANEL, PAD = 128, 16
 DOT_COLUMNS, NARROW_COLUMNS, NARROW_RUN = 4, 32, 16
 # Rows and vectors of one block: its sums stay in registers.
-BLOCKS = ((4, 4), (4, 2), (4, 1), (1, 8), (1, 4), (1, 2), (1, 1))
+BLOCKS = (*((rows, wide) for rows in (4, 3, 1) for wide in (4, 2, 1)), (1, 8))
 
 # How small weights are stored → the kernel that reads them.
 _SMALL = {"uint16": "rw_halves", "int8": "rw_bytes"}
@@ -186,7 +186,7 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
 def functions() -> dict[str, str]:
     """Name → text of the kernels."""
     found = {f"rw_block_{rows}x{vectors}": _block(rows, vectors) for rows, vectors in BLOCKS}
-    found["rw_dense"] = _DENSE
+    found["rw_dense"] = _DENSE.replace("CASES", "".join(_case(*block) for block in BLOCKS))
     found["rw_narrow"] = _NARROW
     found["rw_dot"] = _DOT
     for name, kind, held, read in (
@@ -202,12 +202,13 @@ def functions() -> dict[str, str]:
 def _block(rows: int, vectors: int) -> str:
     """`rows` × `vectors` sums in registers, over all of k."""
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
-    step = [f"const rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
-    step += [
-        f"const float x{r} = p[k + {r} * row];" if r else "const float x0 = p[k];"
-        for r in range(rows)
-    ]
-    step += [f"a{r}_{v} += x{r} * w{v};" for r, v in grid]
+    if rows == 1:
+        step = ["const float x0 = p[k];"]
+        step += [f"a0_{v} += x0 * RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
+    else:
+        step = [f"rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
+        step += [f"RW_HOLD(w{v});" for v in range(vectors)]
+        step += [f"RW_ADD(a{r}_{v}, p[k + {r} * row], w{v});" for r, v in grid]
     return "\n".join([
         f"static void rw_block_{rows}x{vectors}(const float *x, const float *w, const float *b,",
         "    float *y, int row, int runs, int run, int apart, int width, int wide)",
@@ -226,49 +227,41 @@ def _block(rows: int, vectors: int) -> str:
     ])  # fmt: skip
 
 
+def _case(rows: int, vectors: int) -> str:
+    return f"""\
+                case {10 * rows + vectors}:
+                    rw_block_{rows}x{vectors}(xr, wc, bc, yr, row, runs, run, apart, width, n);
+                    break;
+"""
+
+
+# Rows go by fours and threes, so that few are left over: 9 are three threes.
 _DENSE = """\
 static void rw_dense(const float *x, const float *w, const float *b, float *y,
     int rows, int n, int row, int runs, int run, int apart)
 {
-    int start = 0, width = 128;
-    while (start < n) {
-        int column = 0;
+    int start = 0, width = 128, column, taken, tall, left;
+    for (; start < n; w += width * runs * run, start += width) {
         while (width > n - start) {
             width /= 2;
         }
-        while (column < width) {
+        for (column = 0; column < width; column += taken * RW_LANES) {
             const float *wc = w + column, *bc = b + start + column, *xr = x;
             float *yr = y + start + column;
-            int left = (width - column) / RW_LANES, r = 0, taken;
-            if (rows >= 4) {
-                taken = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-                for (; r + 4 <= rows; r += 4, xr += 4 * row, yr += 4 * n) {
-                    if (taken == 4) {
-                        rw_block_4x4(xr, wc, bc, yr, row, runs, run, apart, width, n);
-                    } else if (taken == 2) {
-                        rw_block_4x2(xr, wc, bc, yr, row, runs, run, apart, width, n);
-                    } else {
-                        rw_block_4x1(xr, wc, bc, yr, row, runs, run, apart, width, n);
-                    }
-                }
-            } else {
-                taken = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            const int most = rows < 3 ? 8 : RW_WIDE;
+            taken = 1;
+            while (taken < most && 2 * taken * RW_LANES <= width - column) {
+                taken *= 2;
             }
-            for (; r < rows; r++, xr += row, yr += n) {
-                if (taken == 8) {
-                    rw_block_1x8(xr, wc, bc, yr, row, runs, run, apart, width, n);
-                } else if (taken == 4) {
-                    rw_block_1x4(xr, wc, bc, yr, row, runs, run, apart, width, n);
-                } else if (taken == 2) {
-                    rw_block_1x2(xr, wc, bc, yr, row, runs, run, apart, width, n);
-                } else {
-                    rw_block_1x1(xr, wc, bc, yr, row, runs, run, apart, width, n);
+            for (left = rows; left > 0; left -= tall, xr += tall * row, yr += tall * n) {
+                tall = left > 3 && left != 6 && left != 9 ? 4 : left > 2 ? 3 : 1;
+                switch (10 * tall + taken) {
+CASES\
+                default:
+                    break;
                 }
             }
-            column += taken * RW_LANES;
         }
-        w += width * runs * run;
-        start += width;
     }
 }"""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from functools import reduce as fold
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from roadworthy.cfile.elementwise import COMPARISONS, elementwise
 from roadworthy.cfile.graph import DTYPES, Node
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
-from roadworthy.cfile.values import Value, const, scalar
+from roadworthy.cfile.values import Tree, Value, const, scalar, size
 
 Inputs = Sequence[Result | None]
 _UNARY = (
@@ -24,16 +25,23 @@ _MOST_SQUARINGS = 4
 
 
 def _plain(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    return [elementwise(node.op, *(needed(inputs, place) for place in range(len(inputs))))]
+    return [elementwise(node.op, *_alike(walk, inputs))]
+
+
+def _alike(walk: Lowering, inputs: Inputs) -> list[Value]:
+    """The operands; a tree that is to be repeated is written out, and so evaluated once."""
+    given = [needed(inputs, place) for place in range(len(inputs))]
+    whole = int(np.prod(np.broadcast_shapes(*(each.shape for each in given)), dtype=np.int64))
+    return [
+        walk.stored(each) if isinstance(each, Tree) and size(each) < whole else each
+        for each in given
+    ]
 
 
 def _folded(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     """Any number of inputs, from left to right."""
-    value = needed(inputs, 0)
-    for place in range(1, len(inputs)):
-        other = needed(inputs, place)
-        op = {"Sum": "Add", "Mean": "Add"}.get(node.op, node.op)
-        value = elementwise(op, value, other)
+    op = {"Sum": "Add", "Mean": "Add"}.get(node.op, node.op)
+    value = fold(partial(elementwise, op), _alike(walk, inputs))
     if node.op == "Mean":
         value = elementwise("Div", value, scalar(len(inputs), value.dtype))
     return [value]

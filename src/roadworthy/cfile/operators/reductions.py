@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from functools import reduce as fold
 
 import numpy as np
 
@@ -13,10 +14,13 @@ from roadworthy.cfile.kernels import rows as kernels
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.products import rounded
 from roadworthy.cfile.operators.reading import given, integer, needed, number, numbers
-from roadworthy.cfile.operators.views import view
-from roadworthy.cfile.values import Leaf, Value, scalar, size
+from roadworthy.cfile.operators.views import taken, view
+from roadworthy.cfile.values import Leaf, Value, nodes, scalar, size
 
 Inputs = Sequence[Result | None]
+# So few elements are joined two by two, without a kernel.
+FEW = 8
+_PAIRS = {"sum": "Add", "square": "Add", "product": "Mul", "max": "Max", "min": "Min"}
 
 
 def reduced(walk: Lowering, x: Value, axes: Sequence[int], kind: str, *, keep: bool) -> Value:
@@ -30,6 +34,14 @@ def reduced(walk: Lowering, x: Value, axes: Sequence[int], kind: str, *, keep: b
     shape = tuple(
         1 if axis in gone else x.shape[axis] for axis in range(rank) if keep or axis not in gone
     )
+    if count <= FEW and x.dtype != np.float16:
+        # A tree: what a later slice leaves out is then never computed.
+        x = x if nodes(x) <= 1 else walk.stored(x)
+        lined = view(walk, x, lambda each: each.transpose(*gone, *stay).reshape(count, *shape))
+        parts = [taken(walk, lined, place) for place in range(count)]
+        if kind == "square":
+            parts = [elementwise("Mul", each, each) for each in parts]
+        return fold(partial(elementwise, _PAIRS[kind]), parts)
     matrix = view(walk, x, lambda each: each.transpose(*stay, *gone).reshape(-1, count))
     leaf = walk.stored(matrix, ordered=True)
     out = walk.work(x.dtype, matrix.shape[0])
@@ -77,9 +89,9 @@ def _log_sum_exp(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _exponentials(walk: Lowering, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
     """exp(x − greatest), the greatest, and the sum of the exponentials."""
     x = walk.stored(x)
-    highest = reduced(walk, x, axes, "max", keep=True)
+    highest = walk.stored(reduced(walk, x, axes, "max", keep=True))
     powers = walk.stored(elementwise("Exp", elementwise("Sub", x, highest)))
-    return powers, highest, reduced(walk, powers, axes, "sum", keep=True)
+    return powers, highest, walk.stored(reduced(walk, powers, axes, "sum", keep=True))
 
 
 def _softmax(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
