@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from roadworthy.adapters import Described
     from roadworthy.source import Source
 
+# How files end that training saves.
+_SAVED = (".zip", ".pt", ".pth", ".safetensors", ".cleanrl_model")
+
 
 @answers
 def to_source(thing: Any, **keywords: Any) -> Described:
@@ -104,9 +107,21 @@ def _unrecognised(path: Path) -> UsageError:
         return UsageError(
             f"{path} does not exist", hint=near if near.startswith("did") else "check the path"
         )
+    if path.is_dir():
+        return _folder(path)
     return UsageError(
         f"no installed adapter can read {path}",
         hint="load it in Python and pass the module: rw.export(module, folder, example=…)",
+    )
+
+
+def _folder(path: Path) -> UsageError:
+    files = sorted(each for each in path.rglob("*") if each.suffix in _SAVED)
+    known = [each for each in files if adapter_for(each) is not None]
+    named = ", ".join(map(str, known[:4])) + (", …" if len(known) > 4 else "")
+    return UsageError(
+        f"{path} is a folder, expected a file",
+        hint=f"name the checkpoint: {named}" if named else "there is no checkpoint in it",
     )
 
 
