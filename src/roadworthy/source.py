@@ -68,8 +68,8 @@ class Rewriting:
 
     `module` has the same arguments and results. `begin` is told which rows start anew at the next
     step. `keywords` are those that make the source once more, as a user types them. `caveats` are
-    said beside a certificate that failed, `notes` beside every one. `alone` is the source of a truth
-    that also normalises and acts: nothing of the rewriting is put around it.
+    said beside a certificate that failed, `notes` beside every one. `alone` is the source of a
+    truth that also normalises and acts: nothing of the rewriting is put around it.
     """
 
     module: torch.nn.Module

@@ -66,9 +66,9 @@ class Question:
 class Answers:
     """Everything that can answer a question, and everything that was asked.
 
-    `assume` is what the user says on the command line, and wins over settings. A framework asks with `ask`; what
-    nobody answers is collected in `questions`, so that a user sees all of them at once. What the
-    user or an environment answered is in `answered`, so that it can be said again.
+    `assume` is what the user says on the command line, and wins over settings. A framework asks
+    with `ask`; what nobody answers is collected in `questions`, so that a user sees all of them at
+    once. What the user or an environment answered is in `answered`, so that it can be said again.
 
     env           the spaces of the environment that the user named
     vecnormalize  statistics that the user named: the file of a VecNormalize

@@ -56,8 +56,8 @@ def doctor(
 ) -> None:
     """Say everything that stands between a policy and its export; exit 1 when there are errors.
 
-    SOURCE is a module, a roadworthy.Source, a function that returns one, or a checkpoint. Without --input only
-    the code is read; with it the policy is run, and an export is tried.
+    SOURCE is a module, a roadworthy.Source, a function that returns one, or a checkpoint. Of a bare
+    module only the code is read without --input; with it the policy is run, and an export is tried.
 
     roadworthy doctor my_policy.py:actor --input obs=48
 

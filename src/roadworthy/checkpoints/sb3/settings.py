@@ -21,8 +21,8 @@ _PICKLED = ":serialized:"
 _EXTRACTORS = {"FlattenExtractor", "NatureCNN", "CombinedExtractor"}
 _TRUST = (
     "if you know who made the file, --trust lets Stable-Baselines3 load it, which runs what it "
-    "says; or in Python: rw.export(PPO.load('model.zip'), folder, vecnormalize='vecnormalize.pkl'), "
-    "'none' where training had none"
+    "says; or in Python: rw.export(PPO.load('model.zip'), folder, vecnormalize=…), with "
+    "'vecnormalize.pkl', or 'none' where training had none"
 )
 _POLICIES = ("stable_baselines3.", "sb3_contrib.")
 
