@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.spaces import Box
 
 import roadworthy as rw
@@ -75,6 +76,17 @@ def test_a_missing_normaliser_is_named_and_not_the_critic(tmp_path: Path) -> Non
     assert not certificate.passed
     causes = [each.what for each in certificate.findings if each.code == "RW320"]
     assert causes == ["the normaliser of 'obs' is missing in the artifact"]
+
+
+def test_other_weights_are_those_of_the_actor(tmp_path: Path) -> None:
+    model = ppo(living.Room(SEEN, DONE))
+    rw.export(model, tmp_path / "out")
+    with torch.no_grad():
+        model.policy.action_net.weight.normal_()
+    certificate = rw.verify(tmp_path / "out", against=model)
+    (cause,) = [each.what for each in certificate.findings if each.code == "RW320"]
+    assert cause.startswith("1 of the 2 weight matrices of the original are not in the file")
+    assert "action_net" in cause
 
 
 def test_rewards_alone_are_no_normaliser() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from roadworthy.errors import RoadworthyError
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays
@@ -35,10 +36,13 @@ def acting_weights(
             value.fill_(float("nan"))
         try:
             changed = _outputs(original, signature, rows, inputs)
+            acts = any(not np.array_equal(changed[port], usual[port]) for port in usual)
+        except RoadworthyError:  # a distribution that refuses NaN has read it
+            acts = True
         finally:
             with torch.no_grad():
                 value.copy_(kept)
-        if any(not np.array_equal(changed[port], usual[port]) for port in usual):
+        if acts:
             yield name
 
 
