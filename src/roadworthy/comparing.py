@@ -12,6 +12,9 @@ import torch
 
 from roadworthy.adapters import adapter_for
 from roadworthy.capture.recipe import source_from
+from roadworthy.checkpoints import framework_of
+from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
+from roadworthy.checkpoints.opening import open_checkpoint
 from roadworthy.doctor.fixes import as_its_ports_are
 from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
@@ -39,7 +42,10 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
     recipe = bundle.manifest["recipe"]
     if isinstance(against, (str, os.PathLike)):
         # What the file does not say was answered at the export.
-        said = recipe.get("checkpoint", {}).get("keywords", {})
+        origin = recipe.get("checkpoint", {})
+        trust = bool(keywords.get("trust"))
+        _refuse_other_framework(origin.get("framework", ""), Path(against), trust=trust)
+        said = origin.get("keywords", {})
         return _original(bundle, to_source(Path(against), **{**said, **keywords}))
     described = isinstance(against, (Source, EnvironmentSource))
     if not described and set(keywords) <= _SAID_AGAIN:
@@ -49,6 +55,19 @@ def original_for(bundle: Bundle, against: Any, keywords: Mapping[str, Any]) -> O
         source = source_from(against, recipe, bundle.signature, **keywords)
         return original_of(as_its_ports_are(source))
     return _original(bundle, to_source(against, **keywords))
+
+
+def _refuse_other_framework(framework: str, path: Path, *, trust: bool) -> None:
+    """An error for a checkpoint of another framework than the one the bundle was made from."""
+    if not framework or not looks_like_a_checkpoint(path):
+        return
+    found = framework_of(open_checkpoint(path, trust=trust)).name
+    if not framework.startswith(found):
+        raise UsageError(
+            f"this is a file of {found}, the bundle was made from one of {framework}",
+            where=f"against {path}",
+            hint="pass the checkpoint that the bundle was exported from",
+        )
 
 
 def is_environment_of(policy: Any, env: Any) -> bool:

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import COMMON, Adapter, adapter_for
+from roadworthy.adapters.unreadable import unreadable
 from roadworthy.border import answers
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 
 if TYPE_CHECKING:
     from roadworthy.adapters import Described
     from roadworthy.source import Source
-
-# How files end that training saves.
-_SAVED = (".zip", ".pt", ".pth", ".safetensors", ".cleanrl_model")
 
 
 @answers
@@ -48,7 +46,7 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     adapter = adapter_for(thing, said)
     if adapter is None:
         if isinstance(thing, Path):
-            raise _unrecognised(thing)
+            raise unreadable(thing)
         if not isinstance(thing, torch.nn.Module):
             raise UsageError(
                 f"expected a torch.nn.Module, got {type(thing).__name__}",
@@ -98,31 +96,6 @@ def _advice(keyword: str, known: list[str], own: list[str]) -> str:
     if not own:
         return near
     return f"beyond the common keywords it takes {', '.join(own)}"
-
-
-def _unrecognised(path: Path) -> UsageError:
-    if not path.exists():
-        siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, siblings)
-        return UsageError(
-            f"{path} does not exist", hint=near if near.startswith("did") else "check the path"
-        )
-    if path.is_dir():
-        return _folder(path)
-    return UsageError(
-        f"no installed adapter can read {path}",
-        hint="load it in Python and pass the module: rw.export(module, folder, example=…)",
-    )
-
-
-def _folder(path: Path) -> UsageError:
-    files = sorted(each for each in path.rglob("*") if each.suffix in _SAVED)
-    known = [each for each in files if adapter_for(each) is not None]
-    named = ", ".join(map(str, known[:4])) + (", …" if len(known) > 4 else "")
-    return UsageError(
-        f"{path} is a folder, expected a file",
-        hint=f"name the checkpoint: {named}" if named else "there is no checkpoint in it",
-    )
 
 
 def plain_module(

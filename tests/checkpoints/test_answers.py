@@ -138,7 +138,7 @@ def test_a_pickled_module_is_refused_in_our_words(tmp_path: Path) -> None:
         rw.to_source(tmp_path / "actor.pt")
     (finding,) = caught.value.findings
     assert finding.code == "RW183"
-    assert finding.what.endswith("numbers: torch.nn.modules.container.Sequential")
+    assert finding.what.endswith("it wants to build torch.nn.modules.container.Sequential")
     assert "\x1b" not in str(caught.value)
     with pytest.raises(rw.UsageError, match=r"it holds a whole module \(Sequential\)") as caught:
         rw.to_source(tmp_path / "actor.pt", trust=True)

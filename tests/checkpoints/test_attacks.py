@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import roadworthy as rw
-from roadworthy.checkpoints.neighbours import read_yaml
 from roadworthy.checkpoints.pickles import read_pickle
+from roadworthy.spec.yaml_file import BadYaml, plain_yaml
 from tests.checkpoints.attacks import ATTACKS, FILES, MARK, Payload, statistics, zipped
 
 NONE = {"vecnormalize": "none"}
@@ -63,8 +65,8 @@ def test_statistics_that_cannot_be_meant_are_refused(
 
 
 def test_yaml_knows_tuples_and_refuses_every_other_tag() -> None:
-    assert read_yaml("a: !!python/tuple [1, [2]]") == {"a": (1, [2])}
-    assert read_yaml("!!python/object/apply:collections.OrderedDict\n- - - k\n    - 3\n") == {
+    assert plain_yaml("a: !!python/tuple [1, [2]]") == {"a": (1, [2])}
+    assert plain_yaml("!!python/object/apply:collections.OrderedDict\n- - - k\n    - 3\n") == {
         "k": 3
     }
     for tag in (
@@ -73,8 +75,29 @@ def test_yaml_knows_tuples_and_refuses_every_other_tag() -> None:
         "object:a.B {}",
         "module:os ''",
     ):
-        with pytest.raises(rw.UsageError, match="would run Python"):
-            read_yaml(f"a: !!python/{tag}")
+        with pytest.raises(BadYaml, match=r"line 1: the tag .* would run Python"):
+            plain_yaml(f"a: !!python/{tag}")
+    with pytest.raises(BadYaml, match="the tag !own"):
+        plain_yaml("a: !own 3")
+
+
+def test_yaml_that_means_more_than_it_says_is_refused() -> None:
+    lines = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
+    with pytest.raises(BadYaml, match="its aliases stand for more than"):
+        plain_yaml("\n".join(lines))
+    with pytest.raises(BadYaml, match="an alias stands for what it is in"):
+        plain_yaml("a: &a [*a]")
+    with pytest.raises(BadYaml, match="nested too deeply"):
+        plain_yaml("[" * 5000 + "]" * 5000)
+
+
+def test_settings_beside_a_file_that_would_run_code_are_refused(tmp_path: Path) -> None:
+    shutil.copy(FILES / "ppo_cartpole.zip", tmp_path / "model.zip")
+    (tmp_path / "config.yml").write_text("normalize: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(rw.UsageError, match="would run Python") as caught:
+        rw.to_source(tmp_path / "model.zip")
+    assert caught.value.findings[0].code == "RW183"
 
 
 def test_a_tired_person_s_mistakes_are_answered(tmp_path: Path) -> None:
@@ -97,6 +120,37 @@ def test_a_tired_person_s_mistakes_are_answered(tmp_path: Path) -> None:
         with pytest.raises(rw.UsageError) as caught:
             rw.to_source(path, **keywords)
         assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"<!DOCTYPE html><html>404</html>", "this is a web page, not a checkpoint"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS"),
+        ({"state": {}, "param_groups": []}, "this is the state of an optimizer, not a policy"),
+        (torch.nn.Linear(3, 2), "it wants to build torch.nn.modules.linear.Linear"),
+    ],
+)
+def test_what_stands_in_the_place_of_a_checkpoint_is_named(
+    content: object, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(path)
+    assert message in str(caught.value)
+
+
+def test_a_folder_is_answered_with_the_checkpoints_in_it(tmp_path: Path) -> None:
+    with pytest.raises(rw.UsageError, match="this is a folder, with no checkpoint in it"):
+        rw.to_source(tmp_path)
+    (tmp_path / "nn").mkdir()
+    shutil.copy(FILES / "ppo_cartpole.zip", tmp_path / "nn" / "best.zip")
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(tmp_path)
+    assert "with the checkpoints nn/best.zip" in str(caught.value)
+    assert caught.value.findings[0].hint == f"name one: {tmp_path / 'nn' / 'best.zip'}"
 
 
 WATCHED = """

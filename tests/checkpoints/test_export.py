@@ -67,6 +67,14 @@ def test_another_file_is_not_taken_for_it(cartpole: rw.Bundle, tmp_path: Path) -
     assert not rw.verify(cartpole.folder, against=tmp_path / "other.zip").passed
 
 
+def test_a_file_of_another_framework_is_named_as_such(cartpole: rw.Bundle, tmp_path: Path) -> None:
+    other = Path(__file__).parent / "files" / "rsl_rl-2.1.2" / "mlp-elu" / "model_0.pt"
+    with pytest.raises(rw.UsageError, match="this is a file of rsl_rl, the bundle was made from"):
+        rw.verify(cartpole.folder, against=other)
+    with pytest.raises(rw.UsageError, match="this is a bundle, which is exported already"):
+        rw.verify(cartpole.folder, against=cartpole.folder)
+
+
 def test_inspect_shows_what_the_file_is_and_what_it_leaves_open(tmp_path: Path) -> None:
     told = roadworthy("inspect", str(MODEL), "--json", cwd=tmp_path).json()
     assert told["framework"] == "Stable-Baselines3"

@@ -58,8 +58,7 @@ def test_the_rebuilt_actor_acts_as_predict_does(name: str, tmp_path: Path) -> No
     model, statistics, path = saved(name, tmp_path)
     rebuilt = Stepped(rw.to_source(path, assume=assume(name)), OBSERVATIONS)
     rng = np.random.default_rng(0)
-    images = "uint8" in str(MODELS[name].observation())
-    count = 100 if images else OBSERVATIONS
+    count = OBSERVATIONS
     ports = drawn(name, rng, count)
     masks, keywords = None, {}
     if MODELS[name].algorithm == "MaskablePPO":
@@ -77,7 +76,7 @@ def test_a_recurrent_actor_remembers_as_predict_does(name: str, tmp_path: Path) 
     rebuilt = Stepped(rw.to_source(path, assume=assume(name)), ROWS)
     rng = np.random.default_rng(0)
     state = None
-    for step in range(40 if "Cnn" in MODELS[name].policy else STEPS):
+    for step in range(STEPS):
         starts = np.ones(ROWS, bool) if step == 0 else rng.random(ROWS) < 0.05
         ports = drawn(name, rng, ROWS)
         expected, state = predicted(model, statistics, ports, state=state, episode_start=starts)

@@ -135,7 +135,7 @@ def test_doctor_speaks_of_the_file_and_takes_the_answers_of_export(made: Path) -
 
 
 def test_a_folder_is_answered_with_the_file_in_it(made: Path) -> None:
-    with pytest.raises(rw.UsageError, match="is a folder") as caught:
+    with pytest.raises(rw.UsageError, match="this is a folder") as caught:
         rw.to_source(made)
     assert str(made / "model.zip") in caught.value.findings[0].hint
     with pytest.raises(rw.UsageError, match="a checkpoint takes no 'method'"):

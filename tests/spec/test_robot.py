@@ -152,7 +152,7 @@ def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path: Path) -> Non
 def test_a_yaml_that_builds_objects_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "robot.yaml"
     path.write_text("joints: !!python/object/apply:os.getcwd []\n")
-    assert "could not determine a constructor" in complaints(path)[0]
+    assert "os.getcwd would run Python" in complaints(path)[0]
     path.write_text("joints: [hip\n")
     assert "robot.yaml:2" in complaints(path)[0]
     path.write_text("- hip\n")
@@ -165,8 +165,8 @@ def test_a_yaml_that_means_gigabytes_is_answered_at_once(tmp_path: Path) -> None
     path = tmp_path / "robot.yaml"
     path.write_text("\n".join([*lines, "joints: [hip]", "stiffness: [*a11]", ""]))
     said = complaints(path)
-    assert "metadata stiffness.hip: expected a number, got a list" in said[-1]
-    assert len(said[-1]) < 200
+    assert "its aliases stand for more than 1000000 values" in said[-1]
+    assert len(said[-1]) < 300
 
 
 def test_lengths_are_held_against_the_ports() -> None:

@@ -73,11 +73,19 @@ FRAMEWORKS = (
 )
 
 
+_OPTIMIZER = {"state", "param_groups"}
+
+
 def framework_of(contents: Contents) -> Framework:
     """The row whose framework wrote the file, or an error that lists what nobody explains."""
     for row in FRAMEWORKS:
         if row.recognise(contents):
             return row
+    if isinstance(contents.tree, Mapping) and set(contents.tree) == _OPTIMIZER:
+        raise UsageError(
+            "this is the state of an optimizer, not a policy", where=contents.where,
+            code=UNEXPLAINED, hint="pass the file of the weights, which lies beside it",
+        )  # fmt: skip
     raise UsageError(
         f"no framework writes such a file: it holds {outline(contents)}",
         where=contents.where,

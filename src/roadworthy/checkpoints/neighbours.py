@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.checkpoints.reading import DAMAGED, NEEDS_TRUST
-from roadworthy.errors import UsageError, need
+from roadworthy.errors import UsageError
 from roadworthy.spec.limits import MEBI, size_text
+from roadworthy.spec.yaml_file import BadYaml, plain_yaml
 
 # Settings: the zoo's, IsaacLab's and mjlab's, Sample-Factory's.
 SETTINGS = (
@@ -73,54 +74,18 @@ def _settings(path: Path) -> Mapping[str, Any]:
     data = path.read_bytes()
     if len(data) > MOST_BYTES:
         raise UsageError(f"{size_text(len(data))} are no settings", where=str(path), code=DAMAGED)
-    read = json.loads if path.suffix == ".json" else read_yaml
+    read = json.loads if path.suffix == ".json" else plain_yaml
     try:
         found = read(data.decode())
-    except UsageError as error:
+    except (ValueError, RecursionError) as error:
+        runs_code = isinstance(error, BadYaml) and error.runs_code
         raise UsageError(
-            findings=[type(f)(code=f.code, what=f.what, where=f"{path}: {f.where}", hint=f.hint)
-                      for f in error.findings]
-        ) from error  # fmt: skip
-    except ValueError as error:
-        raise UsageError(
-            f"cannot be read: {error}", where=str(path), code=DAMAGED,
-            hint="mend it, or move it away: then its questions are asked",
-        ) from error  # fmt: skip
+            str(error) if runs_code else f"cannot be read: {error}",
+            where=str(path),
+            code=NEEDS_TRUST if runs_code else DAMAGED,
+            hint="write the value out, or move the file away: then its questions are asked",
+        ) from error
     if isinstance(found, list):  # the zoo writes an OrderedDict: a list of pairs
         pairs = [each for each in found if isinstance(each, (list, tuple)) and len(each) == 2]
         found = {pair[0]: pair[1] for pair in pairs}
     return found if isinstance(found, Mapping) else {}
-
-
-def read_yaml(text: str) -> Any:
-    """The plain data of a YAML file. Of Python's own tags it knows tuples and ordered dicts."""
-    yaml: Any = need("yaml", extra="export")
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        pass
-
-    def sequence(loader: Any, node: Any) -> Any:
-        return tuple(loader.construct_sequence(node, deep=True))
-
-    def ordered(loader: Any, node: Any) -> Any:
-        # !!python/object/apply:collections.OrderedDict [[[key, value], …]]
-        pairs = loader.construct_sequence(node, deep=True)
-        return dict(pairs[0] if pairs else ())
-
-    def refused(loader: Any, suffix: str, node: Any) -> Any:
-        raise UsageError(
-            f"the tag {node.tag} would run Python",
-            where=f"line {node.start_mark.line + 1}",
-            code=NEEDS_TRUST,
-            hint="write the value out, or move the file away: then its questions are asked",
-        )
-
-    prefix = "tag:yaml.org,2002:python/"
-    Loader.add_constructor(f"{prefix}tuple", sequence)
-    Loader.add_constructor(f"{prefix}object/apply:collections.OrderedDict", ordered)
-    Loader.add_multi_constructor(prefix, refused)
-    Loader.add_multi_constructor("", refused)
-    try:
-        return yaml.load(text, Loader=Loader)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error

@@ -104,9 +104,8 @@ def load_tensors(data: bytes, *, where: str, trust: bool = False) -> Any:
     except pickle.UnpicklingError as error:
         if trust:
             return _unpickled(torch, data, where)
-        named = re.search(r"GLOBAL (\S+)", str(error))
         raise UsageError(
-            f"it holds more than tensors and numbers: {named[1] if named else 'a pickled object'}",
+            f"it holds more than tensors and numbers: {_wanted(error)}",
             where=where,
             code=NEEDS_TRUST,
             hint="if you know who made it, --trust unpickles it, which runs what it says; "
@@ -209,6 +208,12 @@ def read_json(data: bytes, where: str) -> Mapping[str, Any]:
         raise UsageError(f"this is no JSON ({_first_line(error)})", where=where, code=DAMAGED,
                          hint="copy the file again from its source") from error  # fmt: skip
     return found if isinstance(found, Mapping) else {}
+
+
+def _wanted(error: BaseException) -> str:
+    """The class that a pickle asks for, out of PyTorch's long advice."""
+    found = re.search(r"GLOBAL ([\w.]+)", str(error))
+    return f"it wants to build {found[1]}" if found else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:

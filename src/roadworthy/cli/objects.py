@@ -62,7 +62,7 @@ def _refuse_absent_module(place: str, name: str) -> None:
             f"No module named {package!r}",
             where=place,
             hint="file.py:NAME names an object of a file, and package.module:NAME one of a package "
-            "that is installed",
+            "that is installed; an environment is named with its version: CartPole-v1",
         )
 
 

@@ -22,15 +22,22 @@ def cases(version: str) -> Iterator[Written]:
     yield continuous(version, "ppo-normalised", unbounded=True, normalised=True)
     yield continuous(version, "ppo-bounded", unbounded=False)
     yield discrete(version, "ppo-discrete")
-    if version < "2":
-        yield dqn("dqn")
+    yield dqn(version, "dqn", body(torch.nn.ReLU, 4), {"activation": "relu"})
+    duel = ({"hidden_sizes": [8]}, {"hidden_sizes": [6]})
+    yield dqn(version, "dqn-dueling", body(torch.nn.Tanh, 4, dueling_param=duel),
+              {"activation": "tanh"})  # fmt: skip
+    from tianshou.utils.net.common import Recurrent
+
+    memory = Recurrent(layer_num=1, state_shape=(10,), action_shape=4, hidden_layer_size=8)
+    yield dqn(version, "dqn-recurrent", memory, {}, recurrent=True)
+    yield recurrent_actor(version, "ppo-recurrent")
 
 
-def body(activation: Any, outputs: int = 0) -> Any:
+def body(activation: Any, outputs: int = 0, **more: Any) -> Any:
     from tianshou.utils.net.common import Net
 
-    shape = {"action_shape": outputs} if outputs else {}
-    return Net(state_shape=(10,), hidden_sizes=[16, 12], activation=activation, **shape)
+    shape: dict[str, Any] = {"action_shape": outputs} if outputs else {}
+    return Net(state_shape=(10,), hidden_sizes=[16, 12], activation=activation, **shape, **more)
 
 
 def ppo(version: str, actor: Any, critic: Any, space: Any, dist: Any) -> Any:
@@ -94,21 +101,54 @@ def discrete(version: str, name: str) -> Written:
     return written(version, name, policy, False, {"activation": "relu", "action_space": "discrete"})
 
 
-def dqn(name: str) -> Written:
+def recurrent_actor(version: str, name: str) -> Written:
+    from tianshou.utils.net.continuous import RecurrentActorProb
+    from torch.distributions import Independent, Normal
+
+    if version >= "2":
+        from tianshou.utils.net.continuous import ContinuousCritic as Critic
+    else:
+        from tianshou.utils.net.continuous import Critic
+    actor = RecurrentActorProb(
+        layer_num=2, state_shape=(10,), action_shape=(3,), hidden_layer_size=8, unbounded=True
+    )
+
+    def dist(*given: Any) -> Any:
+        loc, scale = given[0] if len(given) == 1 else given
+        return Independent(Normal(loc, scale), 1)
+
+    policy = ppo(version, actor, Critic(preprocess_net=body(torch.nn.Tanh)), MOVES, dist)
+    return written(version, name, policy, False, {"max_action": "none", **SCALED}, recurrent=True)
+
+
+def dqn(
+    version: str, name: str, net: Any, assume: dict[str, object], *, recurrent: bool = False
+) -> Written:
+    if version >= "2":
+        from tianshou.algorithm import DQN
+        from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+        from tianshou.algorithm.optim import AdamOptimizerFactory
+
+        acting = DiscreteQLearningPolicy(model=net, action_space=Discrete(4), eps_inference=0.0)
+        policy = DQN(policy=acting, optim=AdamOptimizerFactory(), target_update_freq=1)
+        return written(version, name, policy, False, assume, recurrent=recurrent)
     from tianshou.policy import DQNPolicy
 
-    net = body(torch.nn.ReLU, 4)
     kwargs: dict[str, Any] = {"optim": torch.optim.Adam(net.parameters())}
-    import tianshou
-
-    if tianshou.__version__ >= "1":
+    if version >= "1":
         kwargs["action_space"] = Discrete(4)
     policy = DQNPolicy(model=net, target_update_freq=1, **kwargs)
-    return written(tianshou.__version__, name, policy, False, {"activation": "relu"})
+    return written(version, name, policy, False, assume, recurrent=recurrent)
 
 
 def written(
-    version: str, name: str, policy: Any, normalised: bool, assume: dict[str, object]
+    version: str,
+    name: str,
+    policy: Any,
+    normalised: bool,
+    assume: dict[str, object],
+    *,
+    recurrent: bool = False,
 ) -> Written:
     from tianshou.data import Batch
     from tianshou.utils import RunningMeanStd
@@ -126,13 +166,18 @@ def written(
                    folder / "policy.pth")  # fmt: skip
         return "policy.pth"
 
+    state: Any = None
+
     def act(ports: dict[str, Any]) -> Any:
+        nonlocal state
         obs = statistics.norm(ports["obs"]) if normalised else ports["obs"]
         acting = policy.policy if version >= "2" else policy
         acting.is_within_training_step = False
         with torch.no_grad():
-            answer = acting(Batch(obs=obs, info={})).act
-            return np.asarray(acting.map_action(np.asarray(answer)))
+            answer = acting(Batch(obs=obs, info={}), state)
+            state = answer.state if recurrent else None
+            return np.asarray(acting.map_action(np.asarray(answer.act)))
 
     told = assume if normalised else {**assume, "normalizer": "none"}
-    return Written(name=f"{name}-{version}", save=save, act=act, shapes={"obs": (10,)}, assume=told)
+    return Written(name=f"{name}-{version}", save=save, act=act, shapes={"obs": (10,)}, assume=told,
+                   recurrent=recurrent)  # fmt: skip

@@ -199,7 +199,7 @@ def _actions(spaces: Any, policy: Policy, facts: Mapping[str, str]) -> Any:
 
     def side(name: str, default: float) -> Any:
         said = [float(each) for each in facts.get(name, str(default)).strip("[]() ").split(",")]
-        return np.broadcast_to(np.float32(said), (wiring.actions,)).copy()
+        return np.broadcast_to(np.asarray(said, np.float32), (wiring.actions,)).copy()
 
     return spaces.Box(side("action_low", -1.0), side("action_high", 1.0))
 

@@ -94,7 +94,8 @@ class Critic(nn.Module):
 
     def forward(self, parts: Sequence[Tensor], ports: Tensors) -> tuple[Tensor, Tensors]:
         obs = ports[CRITIC_OBS] if self.seen.own else torch.cat(list(parts), dim=-1)
-        latent, after = self.normalized(obs), {}
+        after: Tensors = {}
+        latent = self.normalized(obs)
         if self.cell is not None:
             latent, after = stepped_critic(self.cell, latent, ports)
         return self.mlp(latent), after

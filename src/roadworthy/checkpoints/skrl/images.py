@@ -35,11 +35,11 @@ def ask_chain_images(answers: Answers, chain: Chain, settings: Mapping[str, Any]
 
 
 def _convolutions(part: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = []
+    found: list[dict[str, Any]] = []
     for layer in part.get("layers") or ():
         own = layer.get("conv2d") if isinstance(layer, Mapping) else None
         if isinstance(own, Mapping):
-            found.append({_SPELT.get(name, name): value for name, value in own.items()})
+            found.append({_SPELT.get(str(name), str(name)): value for name, value in own.items()})
         elif isinstance(own, (list, tuple)):
             found.append(dict(zip(_ORDER, own, strict=False)))
     return found

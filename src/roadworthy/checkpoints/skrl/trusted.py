@@ -161,7 +161,7 @@ def _actions(spaces: Any, kind: str, size: int, facts: Mapping[str, str]) -> Any
 
     def side(name: str, default: float) -> Any:
         said = [float(each) for each in facts.get(name, str(default)).strip("[]() ").split(",")]
-        return np.broadcast_to(np.float32(said), (size,)).copy()
+        return np.broadcast_to(np.asarray(said, np.float32), (size,)).copy()
 
     return spaces.Box(side("action_low", -np.inf), side("action_high", np.inf))
 

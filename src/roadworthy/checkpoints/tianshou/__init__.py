@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from roadworthy.checkpoints.actor import Actor, Network, Tensors
-from roadworthy.checkpoints.layers import mlp, under, widths
+from roadworthy.checkpoints.actor import Actor
+from roadworthy.checkpoints.layers import under
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import ask_activation, ask_bounds, ask_no_normalizer
-from roadworthy.checkpoints.reading import ENV, Answers, Reading
+from roadworthy.checkpoints.reading import DEFAULT, ENV, Answers, Reading
 from roadworthy.checkpoints.spaces import Box, Discrete
 from roadworthy.checkpoints.statistics import Statistics
+from roadworthy.checkpoints.tianshou.network import Policy, parts_of
 from roadworthy.source import Source
 from roadworthy.spec.transforms import (
     ActionStep,
@@ -28,18 +29,25 @@ from roadworthy.spec.transforms import (
 )
 
 NAME = "Tianshou"
-_BODY, _HEADS = "preprocess.model.model", ("mu.model", "last.model")
+_BODY, _HEADS = "preprocess.model.model", ("mu.model", "last.model", "mu")
 _NOISE = ("sigma_param", "sigma.")
 _Q = "model.model.model"
+_RECURRENT = "nn.weight_ih_l0"
+# Of what stands beside an actor or a network of Q values: critics, copies for training.
+_BESIDE = ("critic", "_actor_critic.", "model_old", "actor_old.", "log_alpha", "_optim")
 
 
 def recognise(contents: Contents) -> str | None:
     """Why the file looks like one of Tianshou: how its networks are nested."""
     weights = _weights(contents)
-    if under(weights, f"actor.{_BODY}"):
-        return f"it holds actor.{_BODY}"
-    return f"it holds {_Q} and its old copy" if under(weights, _Q) and (
-        under(weights, "model_old")) else None  # fmt: skip
+    for name in (f"actor.{_BODY}", f"actor.preprocess.{_RECURRENT[:2]}"):
+        if under(weights, name):
+            return f"it holds {name}"
+    if f"actor.{_RECURRENT}" in weights and "actor.mu.weight" in weights:
+        return "it holds actor.nn and actor.mu"
+    asked = under(weights, _Q) or f"model.{_RECURRENT}" in weights
+    old = any(name.startswith(("model_old", "policy.model")) for name in _flat(contents))
+    return "it holds a network of Q values and its old copy" if asked and old else None
 
 
 def read(contents: Contents, answers: Answers) -> Reading:
@@ -47,65 +55,61 @@ def read(contents: Contents, answers: Answers) -> Reading:
     weights = _weights(contents)
     actor = under(weights, "actor")
     head = next((name for name in _HEADS if under(actor, name)), "")
-    body = under(actor, _BODY) or under(weights, _Q)
-    refuse_bad_weights(actor or body, contents.where)
-    activation = ask_activation(answers)
-    plain = mlp(body, "identity", where=contents.where)
-    last = mlp(under(actor, head), "identity", where=contents.where) if head else plain
-    outputs = [each.out_features for each in last.modules() if isinstance(each, nn.Linear)][-1]
-    steps = _ask_steps(answers, head, outputs)
+    network = under(actor, "preprocess") or actor or under(weights, "model")
+    parts = parts_of(network, under(actor, head) if head else {})
+    refuse_bad_weights(actor or network, contents.where)
+    activation = ask_activation(answers) if parts.body or len(parts.head) > 2 else "identity"
+    dueling = _ask_dueling(answers) if parts.deep_duel else "identity"
+    steps = _ask_steps(answers, head, parts.outputs)
     normalizer = _normalizer(contents, answers)
 
     def build(wanted: Sequence[str]) -> Source:
         assert activation is not None
+        assert dueling is not None
         assert steps is not None
-        network = Policy(body, under(actor, head) if head else {}, activation, contents.where)
+        made = Policy(parts, activation, dueling, contents.where)
         return Source(
-            Actor(network, wanted),
-            example={"obs": torch.zeros(1, network.inputs)},
+            Actor(made, wanted),
+            example={"obs": torch.zeros(1, parts.inputs)},
+            memory=made.memory(),
             normalizer=normalizer,
             action=steps,
         )
 
-    used = (f"{_BODY}.", f"{head}.", *_NOISE) if head else (_BODY,)
+    choosing = bool(steps and isinstance(steps[0], Argmax))
     return Reading(
         framework=NAME,
         version="2" if any(name.startswith("policy.") for name in _flat(contents)) else "",
-        architecture=f"MLP {widths(plain)}" + (f" → {widths(last)}" if head else ""),
+        architecture=parts.text,
         normalizers={} if normalizer is None else {"obs": normalizer},
         action=answers.env.action if answers.env else None,
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
-        unexplained=tuple(name for name in actor if not name.startswith(used)),
-        outputs=("action", "logits" if steps and isinstance(steps[0], Argmax) else "action_raw"),
+        unexplained=_unexplained(weights, head),
+        outputs=("action", "logits" if choosing else "action_raw"),
+        absent={"value": "of Tianshou's files the actor alone is rebuilt"},
         build=build,
     )
+
+
+def _unexplained(weights: Mapping[str, Tensor], head: str) -> tuple[str, ...]:
+    layers = ("model.model.", "nn.", "fc1.", "fc2.", "Q.model.", "V.model.")
+    actor = (*(f"actor.preprocess.{name}" for name in layers), "actor.nn.", f"actor.{head}.",
+             *(f"actor.{name}" for name in _NOISE))  # fmt: skip
+    own = actor if under(weights, "actor") else tuple(f"model.{name}" for name in layers)
+    return tuple(name for name in weights if not name.startswith((*own, *_BESIDE)))
+
+
+def _ask_dueling(answers: Answers) -> str | None:
+    return ask_activation(
+        answers, [("relu", DEFAULT)], name="dueling_activation",
+        what="the function between the layers of the two heads",
+    )  # fmt: skip
 
 
 def predicting(contents: Contents, answers: Answers, source: Source) -> str:
     """Why Tianshou itself is not asked."""
     return "its files are weights alone, of which Tianshou makes no policy"
-
-
-class Policy(Network):
-    """An MLP that ends in an activation, and the layers of the action behind it."""
-
-    def __init__(
-        self,
-        body: Mapping[str, Tensor],
-        head: Mapping[str, Tensor],
-        activation: str,
-        where: str,
-    ) -> None:
-        super().__init__()
-        self.body = mlp(body, activation, active_end=bool(head), where=where)
-        self.head = mlp(head, activation, where=where)
-        first = next(each for each in self.body if isinstance(each, nn.Linear))
-        self.inputs = first.in_features
-
-    def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        action = self.head(self.body(ports["obs"]))
-        return dict.fromkeys(("action", *wanted), action)
 
 
 def _flat(contents: Contents) -> dict[str, Tensor]:
