@@ -142,7 +142,8 @@ def test_other_wrappers_are_named(tmp_path: Path) -> None:
 def test_a_frame_stack_around_statistics_is_memory(tmp_path: Path, inside: bool) -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecNormalize
 
-    base = DummyVecEnv([lambda: living.Room(SEEN, DONE)])
+    seen = Box(-np.float32([5, 6, 7, 8]), np.float32([5, 6, 7, 8]))
+    base = DummyVecEnv([lambda: living.Room(seen, DONE)])
     env: Any = (
         VecFrameStack(VecNormalize(base), 3) if inside else VecNormalize(VecFrameStack(base, 3))
     )
@@ -153,6 +154,7 @@ def test_a_frame_stack_around_statistics_is_memory(tmp_path: Path, inside: bool)
     assert port.shape[-1] == (4 if inside else 12)
     if not inside:
         return
+    assert np.array_equal(port.about.high, [5, 6, 7, 8])
     policy, stack, statistics = rw.load(tmp_path / "out"), np.zeros((1, 12), np.float32), env.venv
     for row in rows(6):
         stack = np.concatenate([stack[:, 4:], statistics.normalize_obs(row[None])], axis=1)

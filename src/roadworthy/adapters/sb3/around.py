@@ -136,8 +136,18 @@ def _one_of(space: Any, frames: int) -> Any:
             f"the model sees {space}, which is no stack of {frames} vectors", where="frame_stack",
             hint="leave frame_stack out: the port then takes what the model sees",
         )  # fmt: skip
-    size = space.shape[0] // frames
-    return type(space)(low=space.low[-size:], high=space.high[-size:], dtype=space.dtype)
+    low = _of_one(space.low, frames, np.min(space.low))
+    high = _of_one(space.high, frames, np.max(space.high))
+    return type(space)(low=low, high=high, dtype=space.dtype)
+
+
+def _of_one(limits: Any, frames: int, widest: Any) -> Any:
+    """The limits of one observation in a stack; where they cannot be told, the widest."""
+    spaced = limits[::frames]  # VecFrameStack repeats each limit, and not the row of them
+    if np.array_equal(np.repeat(spaced, frames), limits):
+        return spaced
+    row = limits[: limits.shape[0] // frames]
+    return row if np.array_equal(np.tile(row, frames), limits) else np.full_like(row, widest)
 
 
 def _refuse_misfit(formulas: Mapping[str, Any], space: Any, where: str, frames: int | None) -> None:
