@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from roadworthy.adapters import adapter_for
 from roadworthy.border import answers, unforeseen
 from roadworthy.capture.analysis import ModuleAnalysis
@@ -41,7 +43,7 @@ class Diagnosis:
     An error means that the export is refused, or would be wrong; a warning, that it is likely wrong
     and a person must look; a note, that something was handled for you.
 
-    subject   the class that was looked at
+    subject   the class that was looked at, or the name of the file
     exported  whether a trial export passed
     """
 
@@ -120,7 +122,9 @@ def diagnose(
     }  # fmt: skip
     subject = source.module if isinstance(source, Source) else source
     module = network(subject)
-    if module is None:
+    said = [name for name, value in keywords.items() if value is not None]
+    framework_object = not isinstance(subject, nn.Module) and adapter_for(source, said) is not None
+    if module is None or framework_object:
         return _diagnosed_without_module(source, keywords, plan)
     patient = Patient(subject, module, owners=owners(module))
     unclear = example is None and not isinstance(source, Source) and adapter_for(module) is None
@@ -163,7 +167,8 @@ def _diagnosed_without_module(
         return _diagnosis(source, error.findings, exported=False)
     if isinstance(described, Source):
         module = described.module
-        return _diagnosed(Patient(source, module, described), described, plan)
+        found = _diagnosed(Patient(module, module, described), described, plan)
+        return dataclasses.replace(found, subject=_title(source))
     failure = _trial(described, plan)
     return _diagnosis(described.env, failure or (), exported=failure is None)
 
@@ -180,7 +185,14 @@ def _not_disproved(suspected: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _diagnosis(subject: object, found: Sequence[Finding], *, exported: bool) -> Diagnosis:
-    return Diagnosis(subject=type(subject).__name__, findings=tuple(found), exported=exported)
+    return Diagnosis(subject=_title(subject), findings=tuple(found), exported=exported)
+
+
+def _title(subject: object) -> str:
+    """The class of what was looked at, or the name of the file."""
+    if isinstance(subject, (str, Path)):
+        return Path(subject).name
+    return type(subject).__name__
 
 
 def _ran(patient: Patient, source: Source) -> list[Finding]:

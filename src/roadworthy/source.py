@@ -68,14 +68,15 @@ class Rewriting:
 
     `module` has the same arguments and results. `begin` is told which rows start anew at the next
     step. `keywords` are those that make the source once more, as a user types them. `caveats` are
-    said beside a certificate that failed. `alone` is the source of a truth that also normalises and
-    acts: nothing of the rewriting is put around it.
+    said beside a certificate that failed, `notes` beside every one. `alone` is the source of a
+    truth that also normalises and acts: nothing of the rewriting is put around it.
     """
 
     module: torch.nn.Module
     keywords: str
     begin: Callable[[torch.Tensor], None] | None = None
     caveats: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
     alone: Source | None = None
 
 

@@ -116,3 +116,30 @@ def test_a_checkpoint_of_each_framework_is_certified(tmp_path: Path) -> None:
         policy = rw.load(folder)
         given = {name: value[0] for name, value in recorded.inputs.items()}
         np.testing.assert_allclose(policy.step(given)["action"], recorded.actions[0], atol=1e-5)
+
+
+def test_the_bounds_of_rl_games_are_asked_with_the_rest(tmp_path: Path) -> None:
+    weights = {
+        "actor_mlp.0.weight": torch.randn(8, 4), "actor_mlp.0.bias": torch.zeros(8),
+        "mu.weight": torch.randn(3, 8), "mu.bias": torch.zeros(3),
+    }  # fmt: skip
+    own = {f"a2c_network.{name}": value for name, value in weights.items()}
+    torch.save({"model": own, "epoch": 3, "frame": 100}, tmp_path / "ant.pth")
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(tmp_path / "ant.pth")
+    asked = [finding.what.partition(":")[0] for finding in caught.value.findings]
+    assert asked[-3:] == ["clip_actions", "action_low", "action_high"]
+    assert "where clip_actions is true" in caught.value.findings[-1].what
+
+
+def test_a_pickled_module_is_refused_in_our_words(tmp_path: Path) -> None:
+    torch.save(torch.nn.Sequential(torch.nn.Linear(3, 2)), tmp_path / "actor.pt")
+    with pytest.raises(rw.UsageError) as caught:
+        rw.to_source(tmp_path / "actor.pt")
+    (finding,) = caught.value.findings
+    assert finding.code == "RW183"
+    assert finding.what.endswith("it wants to build torch.nn.modules.container.Sequential")
+    assert "\x1b" not in str(caught.value)
+    with pytest.raises(rw.UsageError, match=r"it holds a whole module \(Sequential\)") as caught:
+        rw.to_source(tmp_path / "actor.pt", trust=True)
+    assert "rw.export(torch.load('actor.pt'" in caught.value.findings[0].hint

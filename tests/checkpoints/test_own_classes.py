@@ -105,3 +105,17 @@ def test_code_that_cannot_be_imported_is_said(
     with pytest.raises(rw.UsageError, match=r"PPO\.load cannot read it") as caught:
         rw.to_source(path, trust=True, assume={"vecnormalize": "none"})
     assert "must be importable" in caught.value.findings[0].hint
+
+
+def test_a_frame_stack_is_honoured_for_it_too(own_code: Any, tmp_path: Path) -> None:
+    _, _, path = saved(own_code, tmp_path)
+    source: Any = rw.to_source(path, trust=True, assume={"vecnormalize": "none"}, frame_stack=2)
+    assert tuple(source.example["obs"].shape) == (1, 3)
+    assert tuple(source.memory["frames"].shape) == (1, 6)
+    assert source.origin["keywords"]["frame_stack"] == 2
+
+
+def test_statistics_may_not_be_assumed_away(own_code: Any, tmp_path: Path) -> None:
+    _, _, path = saved(own_code, tmp_path, normalised=True)
+    with pytest.raises(rw.UsageError, match=r"vecnormalize\.pkl lies beside the file"):
+        rw.to_source(path, trust=True, assume={"vecnormalize": "none"})

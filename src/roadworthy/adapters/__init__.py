@@ -170,7 +170,7 @@ def adapter_for(thing: object, said: Container[str] = ()) -> Adapter | None:
 
     `said` are the keywords beside it: who says which method acts describes the module by hand.
     """
-    if "method" in said:
+    if "method" in said and not isinstance(thing, Path):
         return None
     rows = (*plug_ins(), *BUILT_IN)
     if isinstance(thing, Path):

@@ -17,6 +17,9 @@ from roadworthy.errors import UsageError
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 
+# Said instead of a file: the policy saw observations as they are.
+UNNORMALIZED = "none"
+
 
 def describe(
     path: Path,
@@ -34,7 +37,8 @@ def describe(
 
     env           a Gymnasium id, or what makes an environment: its spaces answer questions
     assume        name of a question → its answer; recorded in the manifest as assumed
-    vecnormalize  the file of the statistics, where they do not lie beside the checkpoint
+    vecnormalize  the file of the statistics, where they do not lie beside the checkpoint; "none"
+                  where those beside it are not this policy's
     frame_stack   the policy was trained on so many observations at once; the port then takes one
     trust         unpickle what cannot be read otherwise, with the installed framework
     outputs       besides the action: "action_raw", "value", "logits" or "mean"
@@ -46,9 +50,8 @@ def describe(
     except UsageError as error:
         if not trust or all(finding.code != NEEDS_TRUST for finding in error.findings):
             raise
-        beyond = {"outputs": outputs, "frame_stack": frame_stack}
-        answers = answers_from(env, assume, vecnormalize)
-        source = _loaded(contents, answers, error, [name for name, told in beyond.items() if told])
+        answers = answers_from(env, assume, vecnormalize, frame_stack)
+        source = _loaded(contents, answers, error, ["outputs"] if outputs else [])
         return replace(
             source,
             about={**source.about, **(about or {})},
@@ -104,7 +107,7 @@ def _loaded(
     origin = {
         "framework": found.framework, "version": found.version or UNKNOWN_VERSION,
         "algorithm": found.algorithm, "architecture": error.findings[0].what, "facts": facts,
-        "keywords": {"assume": dict(answers.answered)} if answers.answered else {},
+        "keywords": _said(answers),
     }  # fmt: skip
     return replace(made, origin=origin)
 
@@ -123,13 +126,16 @@ def answers_from(
             where="frame_stack",
             hint="leave it out, or give the number that training stacked: 4",
         )
-    statistics = None if vecnormalize is None else Path(vecnormalize)
+    unnormalized = str(vecnormalize) == UNNORMALIZED
+    statistics = None if vecnormalize is None or unnormalized else Path(vecnormalize)
     if statistics is not None and not statistics.is_file():
-        raise UsageError(f"{statistics} does not exist", where="vecnormalize")
+        raise UsageError(f"{statistics} does not exist", where="vecnormalize", hint="the file that "
+                         f"VecNormalize.save wrote, or {UNNORMALIZED}")  # fmt: skip
     return Answers(
         assume,
         env=None if env is None else environment(env),
         vecnormalize=statistics,
+        unnormalized=unnormalized,
         frame_stack=frame_stack,
         outputs=outputs,
     )
@@ -137,11 +143,16 @@ def answers_from(
 
 def _origin(reading: Reading, answers: Answers, wanted: Sequence[str]) -> dict[str, Any]:
     """What the manifest keeps: enough to read the same file in the same way again."""
+    more = {"outputs": list(wanted[1:])} if len(wanted) > 1 else {}
+    return {**reading.to_json(), "keywords": {**_said(answers), **more}}
+
+
+def _said(answers: Answers) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if answers.answered:
         said["assume"] = dict(answers.answered)
+    if answers.unnormalized:
+        said["vecnormalize"] = UNNORMALIZED
     if answers.frame_stack is not None:
         said["frame_stack"] = answers.frame_stack
-    if len(wanted) > 1:
-        said["outputs"] = list(wanted[1:])
-    return {**reading.to_json(), "keywords": said}
+    return said

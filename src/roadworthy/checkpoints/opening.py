@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Kind = Literal["zip", "torch", "safetensors"]
+_WHOLE = (
+    "a whole module is exported in Python: rw.export(torch.load('{where}', weights_only=False), "
+    "folder, example={{'obs': torch.zeros(1, 48)}})"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +103,29 @@ def load_tensors(data: bytes, *, where: str, trust: bool = False) -> Any:
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if trust:
-            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
+            return _unpickled(torch, data, where)
         raise UsageError(
             f"it holds more than tensors and numbers: {_wanted(error)}",
             where=where,
             code=NEEDS_TRUST,
-            hint="if you know who made it, --trust unpickles it, which runs what it says",
+            hint="if you know who made it, --trust unpickles it, which runs what it says; "
+            + _WHOLE.format(where=where),
         ) from error
     except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError) as error:
         raise UsageError(
             f"torch.load cannot read it: {_first_line(error)}", where=where, code=DAMAGED,
             hint="copy the file again from its source",
         ) from error  # fmt: skip
+
+
+def _unpickled(torch: Any, data: bytes, where: str) -> Any:
+    found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
+    if isinstance(found, torch.nn.Module):
+        raise UsageError(
+            f"it holds a whole module ({type(found).__name__}), which does not say what it takes",
+            where=where, code=UNEXPLAINED, hint=_WHOLE.format(where=where),
+        )  # fmt: skip
+    return found
 
 
 def state_dict(found: object) -> dict[str, Tensor]:

@@ -50,9 +50,9 @@ def whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def ask_bounds(
-    answers: Answers, size: int, found: Found = ()
+    answers: Answers, size: int, found: Found = (), *, only: str = ""
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The lowest and highest action, one number for each element."""
+    """The lowest and highest action, one number for each element; `only` says when they matter."""
     env = answers.env.action if answers.env else None
     sides = []
     for side in ("low", "high"):
@@ -69,7 +69,8 @@ def ask_bounds(
         sides.append(
             answers.ask(
                 f"action_{side}",
-                f"the {side}est action that the environment takes, in each of {size} elements",
+                f"the {side}est action that the environment takes, in each of {size} elements"
+                + (f", {only}" if only else ""),
                 read=read,
                 found=[(told, ENV), *found],
                 such_as=",".join(["-1.0" if side == "low" else "1.0"] * min(size, 3)),

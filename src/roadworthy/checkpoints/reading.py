@@ -66,12 +66,13 @@ class Question:
 class Answers:
     """Everything that can answer a question, and everything that was asked.
 
-    `assume` is what the user says on the command line, and wins. A framework asks with `ask`; what
-    nobody answers is collected in `questions`, so that a user sees all of them at once. What the
-    user or an environment answered is in `answered`, so that it can be said again.
+    `assume` is what the user says on the command line, and wins over settings. A framework asks
+    with `ask`; what nobody answers is collected in `questions`, so that a user sees all of them at
+    once. What the user or an environment answered is in `answered`, so that it can be said again.
 
     env           the spaces of the environment that the user named
     vecnormalize  statistics that the user named: the file of a VecNormalize
+    unnormalized  the user said that there are none, whatever lies beside the file
     frame_stack   how many observations the policy sees at once; the port then takes one
     outputs       what the user wants besides the action; some of it raises questions of its own
     """
@@ -82,11 +83,13 @@ class Answers:
         *,
         env: Environment | None = None,
         vecnormalize: Path | None = None,
+        unnormalized: bool = False,
         frame_stack: int | None = None,
         outputs: Sequence[str] = (),
     ) -> None:
         self._assume = {name: str(value) for name, value in (assume or {}).items()}
         self.env, self.vecnormalize, self.frame_stack = env, vecnormalize, frame_stack
+        self.unnormalized = unnormalized
         self.outputs = tuple(outputs)
         self._asked: dict[str, tuple[str, ...]] = {}
         self.answered: dict[str, str] = {}
@@ -96,6 +99,10 @@ class Answers:
     def note(self, name: str, value: object, source: str = FILE) -> None:
         """Writes down a fact that needed no question."""
         self.facts.append(Fact(name=name, value=str(value), source=source))
+
+    def assumed(self, name: str) -> str | None:
+        """What the user assumes, whether it was asked or not."""
+        return self._assume.get(name)
 
     def ask(
         self,

@@ -10,8 +10,10 @@ from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, working
 from roadworthy.cli.describing import (
+    Assumed,
     Constants,
     Exploration,
+    FrameStack,
     FrameworkEnv,
     Ignored,
     Inputs,
@@ -19,6 +21,9 @@ from roadworthy.cli.describing import (
     Method,
     Outputs,
     Settings,
+    Statistics,
+    TrustFile,
+    checkpoint_keywords,
     keywords,
     need_export,
     refuse_unreadable,
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    source: Annotated[str, typer.Argument(help="file.py:name or package.module:name")],
+    source: Annotated[str, typer.Argument(help="file.py:name, package.module:name, or a file.")],
     inputs: Inputs = None,
     memory: Memories = None,
     outputs: Outputs = None,
@@ -40,6 +45,10 @@ def doctor(
     ignore: Ignored = None,
     method: Method = None,
     constants: Constants = None,
+    assume: Assumed = None,
+    vecnormalize: Statistics = None,
+    frame_stack: FrameStack = None,
+    trust: TrustFile = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
@@ -47,15 +56,18 @@ def doctor(
 ) -> None:
     """Say everything that stands between a policy and its export; exit 1 when there are errors.
 
-    SOURCE is a module, a roadworthy.Source, or a function that returns one. Without --input only
-    the code is read; with it the policy is run, and an export is tried.
+    SOURCE is a module, a roadworthy.Source, a function that returns one, or a checkpoint. Of a bare
+    module only the code is read without --input; with it the policy is run, and an export is tried.
 
     roadworthy doctor my_policy.py:actor --input obs=48
+
+    roadworthy doctor ppo.zip --assume vecnormalize=none
 
     Next: roadworthy explain CODE.
     """
     # Before PyTorch is imported, which takes seconds.
     refuse_unreadable(inputs, memory, exploration, env, settings, constants)
+    said = checkpoint_keywords(assume, vecnormalize, frame_stack, trust=trust)
     refuse_unreachable(source)
     need_export()
     from roadworthy.diagnosing import diagnose
@@ -67,7 +79,7 @@ def doctor(
         given = keywords(
             inputs, memory, outputs, exploration, env, settings, ignore, method, constants
         )
-        diagnosis = diagnose(found, **given, fix=fix)
+        diagnosis = diagnose(found, **(given | said), fix=fix)
     if as_json:
         print_json(
             {

@@ -20,6 +20,7 @@ from roadworthy.capture.forms import copied
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.stages import slots_of
 from roadworthy.errors import Finding, UsageError
+from roadworthy.originals.acting import acting_weights
 from roadworthy.originals.advisories import advisories
 from roadworthy.originals.beside import left_beside
 from roadworthy.originals.choosing import watched
@@ -160,8 +161,9 @@ class ModuleOriginal(Original):
                 *unapplied(self.source, slots, fresh),
                 *forgetting(self.source, slots, fresh),
             )
-        around = left_beside(self.source)
-        return (*advisories(self.source, signature), *held, *around, *compared_with(self.source))
+        notes = self.source.rewritten.notes if self.source.rewritten else ()
+        said = (*advisories(self.source, signature), *held, *left_beside(self.source), *notes)
+        return (*said, *compared_with(self.source))
 
     @property
     def _example_rows(self) -> int:
@@ -176,12 +178,15 @@ class ModuleOriginal(Original):
                 open=partial(_opened, mistake),
             )
 
-    def weights(self) -> Mapping[str, Array]:
-        return {
-            name: value.detach().cpu().double().numpy()
+    def weights(self, signature: Signature) -> Mapping[str, Array]:
+        large = {
+            name: value
             for name, value in self.source.module.named_parameters()
             if value.ndim > 1 and value.numel() >= FEWEST_VALUES
         }
+        with export_mode(self.source):
+            acting = acting_weights(self, signature, large)
+        return {name: large[name].detach().cpu().double().numpy() for name in acting}
 
     def graph_values(
         self, signature: Signature, inputs: Mapping[str, Array], memory: Mapping[str, Array]

@@ -179,7 +179,7 @@ class Original(abc.ABC):
         """The likely mistakes, one after another; `recipe` is that of the bundle that failed."""
         return iter(())
 
-    def weights(self) -> Mapping[str, Array]:
+    def weights(self, signature: Signature) -> Mapping[str, Array]:
         """Name → values of the matrices that an artifact must hold in some form."""
         return {}
 

@@ -184,13 +184,11 @@ def _ask_steps(
         read=read, found=[(_clip_actions(settings), f"{SETTINGS} (params.config.clip_actions)")],
         choices=("true", "false"), others=(f"params.config.clip_actions in {SETTINGS}",),
     )  # fmt: skip
-    if clip:
-        bounds = ask_bounds(answers, wiring.actions)
-        if bounds is None:
+    if clip or clip is None:  # all questions at once
+        bounds = ask_bounds(answers, wiring.actions, only="where clip_actions is true")
+        if bounds is None or clip is None:
             return None
         return Clip(low=-1.0, high=1.0), ScaleToBounds(low=bounds[0], high=bounds[1])
-    if clip is None:
-        return None
     # IsaacLab's wrapper clips in the environment.
     limit = contents.neighbours.lookup(SETTINGS, "params", "env", "clip_actions")[0]
     if limit is None:

@@ -13,7 +13,6 @@ from roadworthy.checkpoints.layers import left_over, widths
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.reading import (
     BAD_ANSWER,
-    DAMAGED,
     DEFAULT,
     FILE,
     UNEXPLAINED,
@@ -33,7 +32,7 @@ from roadworthy.checkpoints.sb3.networks import (
     Told,
 )
 from roadworthy.checkpoints.sb3.settings import DATA, VERSION, WEIGHTS, Settings, settings_of
-from roadworthy.checkpoints.sb3.statistics import ask_statistics, vecnormalize
+from roadworthy.checkpoints.sb3.statistics import ask_statistics, misfit, vecnormalize
 from roadworthy.checkpoints.spaces import Box, Discrete, MultiBinary, MultiDiscrete, differs
 from roadworthy.errors import Finding, UsageError
 from roadworthy.source import Source
@@ -63,9 +62,11 @@ def live(contents: Contents, answers: Answers) -> Loaded:
 
     model = trusted.live(contents)
     path = ask_statistics(contents, answers)
+    used: object = "none" if path is None else trusted.statistics(path)
+    stack = {} if answers.frame_stack is None else {"frame_stack": answers.frame_stack}
     return Loaded(
         model=model,
-        keywords={} if path is None else {"vecnormalize": trusted.statistics(path)},
+        keywords={"vecnormalize": used, **stack},
         framework=NAME,
         version=contents.members.get(VERSION, b"").decode("utf-8", "replace").strip(),
         algorithm=type(model).__name__,
@@ -267,7 +268,7 @@ def _source(
     )
     if answers.frame_stack is not None:
         source = _stacked(source, ports, answers.frame_stack)
-    _refuse_misfit(source, statistics, settings.where)
+    _refuse_misfit(source, statistics, settings.where, answers.frame_stack)
     return replace(source, normalizer=dict(statistics) or None)
 
 
@@ -283,17 +284,12 @@ def _stacked(source: Source, ports: Mapping[str, Observed], count: int) -> Sourc
     return stacked(source, count, axis=0 if first else -1)
 
 
-def _refuse_misfit(source: Source, statistics: Mapping[str, EpsInsideRoot], where: str) -> None:
+def _refuse_misfit(
+    source: Source, statistics: Mapping[str, EpsInsideRoot], where: str, frames: int | None
+) -> None:
     for port, each in statistics.items():
-        shape, row = np.shape(each.mean), tuple(source.example[port].shape[1:])
-        if shape != row:
-            raise UsageError(
-                f"the statistics have the shape {shape}, the observation {port!r} {row}",
-                where=f"{where}: {port}",
-                code=DAMAGED,
-                hint="pass the statistics of the same run; where they were taken behind the frame "
-                "stack, leave frame_stack out",
-            )
+        row = tuple(source.example[port].shape[1:])
+        misfit(np.shape(each.mean), row, f"{where}: {port}", frames)
 
 
 def _words(network: Network, activation: str) -> str:

@@ -19,6 +19,11 @@ DATA, WEIGHTS, VERSION = "data", "policy.pth", "_stable_baselines3_version"
 _PICKLED = ":serialized:"
 # Extractors that can be rebuilt; the weights say which of them it is.
 _EXTRACTORS = {"FlattenExtractor", "NatureCNN", "CombinedExtractor"}
+_TRUST = (
+    "if you know who made the file, --trust lets Stable-Baselines3 load it, which runs what it "
+    "says; or in Python: rw.export(PPO.load('model.zip'), folder, vecnormalize=…), with "
+    "'vecnormalize.pkl', or 'none' where training had none"
+)
 _POLICIES = ("stable_baselines3.", "sb3_contrib.")
 
 
@@ -46,7 +51,8 @@ class Settings:
         try:
             return activation_name(str(said)), True
         except KeyError:
-            raise _code_needed(self.where, f"the activation {said}") from None
+            what = f"the activation {str(said).rpartition('.')[2]} is not rebuilt from a file"
+            raise UsageError(what, where=self.where, code=NEEDS_TRUST, hint=_TRUST) from None
 
 
 def settings_of(contents: Contents) -> Settings:
@@ -122,8 +128,7 @@ def _broken(where: str, key: str, value: object) -> UsageError:
 def _code_needed(where: str, what: str) -> UsageError:
     return UsageError(
         f"{what} is somebody's own code, which is not in the file", where=where, code=NEEDS_TRUST,
-        hint="where that code can be imported and you know who made the file: --trust lets "
-        "Stable-Baselines3 load it, which runs what it says; or rw.export(model, folder) in Python",
+        hint=f"where that code can be imported: {_TRUST}",
     )  # fmt: skip
 
 

@@ -125,7 +125,9 @@ def made_on_purpose(evidence: Evidence) -> Iterator[Finding]:
 
 def other_weights(evidence: Evidence) -> Iterator[Finding]:
     """Weights of the original that the file does not hold."""
-    weights = {} if evidence.original is None else evidence.original.weights()
+    weights = (
+        {} if evidence.original is None else evidence.original.weights(evidence.bundle.signature)
+    )
     model = evidence.bundle.files.get(POLICY)
     names = absent_weights(weights, model) if weights and model is not None else []
     if names:
