@@ -18,6 +18,9 @@ from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.states import Layout, States
 from roadworthy.verification.ties import close_logits
 
+# How many times further than an artifact the original may be from the exact value: cuDNN's LSTM was
+# at 24 roundings of the processor's, where 20 are allowed. A wrong graph is far beyond.
+OTHER_KERNELS = 3.0
 # Failing states at which twins further away are asked: a wrong artifact fails at nearly all.
 MOST_DOUBTS = 1024
 
@@ -136,8 +139,9 @@ def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
     allowed = ROUNDINGS * budget.rounding[name]
     truth, own = budget.truth[name], original.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        # A graph that is not what the original does must not stand for it.
-        truth = np.where(np.abs(own - truth) <= allowed, truth, own)
+        # A graph that is not what the original does must not stand for it. What a GPU's own
+        # kernels round is measured nowhere: they may be further from the exact value than this.
+        truth = np.where(np.abs(own - truth) <= OTHER_KERNELS * allowed, truth, own)
         gap = np.abs(got.astype(np.float64) - truth)
     odd = ~(np.isfinite(got) & np.isfinite(truth))
     alike = _same(original, got, 0.0)
