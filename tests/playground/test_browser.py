@@ -61,6 +61,14 @@ def test_golden_steps_hold_in_the_browser(
         )
 
 
+def test_an_image_has_no_sliders_and_that_is_said(browser: Any, site_of: Sites) -> None:
+    with opened(browser, site_of("image_and_vector", "onnx")[1], wait=READY) as page:
+        assert page.inner_text("#verdict") == "passed"
+        held = page.inner_text("#inputs .held")
+        assert held == "obs.image, uint8 batch × 12 × 12 × 3: the first recorded step is fed"
+        assert page.locator("#inputs .slider").count() == 5
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["walker", "lstm", "squashed_gaussian", "masked_multi_discrete"])
 def test_two_hundred_steps_are_those_of_python(

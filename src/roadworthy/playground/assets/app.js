@@ -18,6 +18,7 @@
     output.elements.map((name, i) => ({ name, unit: output.unit, port: output.name, i })),
   );
   const strip = new plots.Strip(byId("plot"), elements.map((each) => each.name));
+  panels.held(byId("inputs"), bundle);
   const sliders = panels.inputs(byId("inputs"), bundle.sliders, () => !state.running && step());
   const showOutputs = panels.outputs(byId("outputs"), elements);
   const showMemory = panels.memories(byId("memory"), signature);

@@ -50,6 +50,17 @@ Roadworthy.panels = (() => {
     };
   }
 
+  // Ports with too many elements for sliders: what they are given is said.
+  function held(place, bundle) {
+    const moved = new Set(bundle.sliders.map((slider) => slider.port));
+    for (const port of bundle.signature.inputs) {
+      if (moved.has(port.name) || !(port.name in bundle.first)) continue;
+      const shape = port.shape.join(" × ");
+      const words = `${port.name}, ${port.dtype} ${shape}: the first recorded step is fed`;
+      place.append(make("p", words, { class: "quiet held" }));
+    }
+  }
+
   // A row for every element of an output: name, value, and a key where it is drawn as a line.
   function outputs(place, elements) {
     const cells = elements.map(({ name, unit }, i) => {
@@ -86,5 +97,5 @@ Roadworthy.panels = (() => {
     };
   }
 
-  return { inputs, make, memories, outputs, short };
+  return { held, inputs, make, memories, outputs, short };
 })();
