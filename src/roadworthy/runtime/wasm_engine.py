@@ -10,6 +10,7 @@ import ctypes
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from roadworthy.spec.port import Array
 # Instructions for each row of a step: a second or two, a thousand times what a policy takes.
 FUEL = 2 * 10**9
 PAGE = 65536
+# The version whose C API is called past its Python API; of others only public names are used.
+KNOWN_INSIDE = "50."
 
 
 class WasmEngine:
@@ -99,6 +102,8 @@ class WasmEngine:
         fuel, whole, kind = FUEL * rows, self._wasmtime.ValType.i32(), run.type(store)
         if kind.params != [whole, whole] or kind.results:
             raise self._wasmtime.WasmtimeError("policy_run is of another type")
+        if not version("wasmtime").startswith(KNOWN_INSIDE):
+            return partial(_plain_call, store, run, place, rows, fuel)
         ffi = importlib.import_module("wasmtime._bindings")
         raw, trap = (ffi.wasmtime_val_raw_t * 2)(), ctypes.c_void_p()
         raw[0].i32, raw[1].i32 = place, rows  # nothing overwrites them: there are no results
@@ -147,6 +152,12 @@ class WasmEngine:
                 where=self._where,
                 hint="a policy that Roadworthy wrote never asks for this: look where it comes from",
             ) from error
+
+
+def _plain_call(store: Any, run: Any, place: int, rows: int, fuel: int) -> None:
+    """`policy_run` as wasmtime's Python API calls it: some twenty microseconds slower."""
+    store.set_fuel(fuel)
+    run(store, place, rows)
 
 
 def _address(of: Any) -> ctypes.c_void_p:
