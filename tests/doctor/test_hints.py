@@ -17,7 +17,7 @@ from roadworthy.cli.app import app
 
 SOURCE = Path(rw.__file__).parent
 # The keywords of a framework, which `export` and `verify` hand on to its adapter.
-FRAMEWORK = {"actor", "auto", "env", "exploration"}
+FRAMEWORK = {"actor", "auto", "env", "exploration", "vecnormalize"}
 CALL = re.compile(
     r"\brw\.\w+\("
     r"|\b(?:memory|example|about|action|normalizer|outputs|targets|options|dynamic"
