@@ -128,6 +128,7 @@ import numpy as np
 import roadworthy as rw
 
 end = sys.argv[3]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
 policy = rw.FlightRecorder(rw.load(sys.argv[1]), sys.argv[2])
 obs = {{policy.signature.inputs[0].name: np.zeros((1, {size}), np.float32)}}
 if end == "exit":
