@@ -74,7 +74,9 @@ def value(env: Any, name: str) -> np.ndarray:
     if kind == "command":
         command, _, attribute = rest.partition(".")
         if attribute:
-            return np.asarray(getattr(env.command_manager.get_term(command), attribute).numpy())
+            term = env.command_manager.get_term(command)
+            own = attribute if hasattr(term, attribute) else f"_{attribute}"  # ports drop the mark
+            return np.asarray(getattr(term, own).numpy())
         return np.asarray(env.command_manager.get_command(command).numpy())
     data = env.scene[kind].data
     names = {"root_quat": "root_link_quat_w", "root_pos": "root_link_pos_w"}
