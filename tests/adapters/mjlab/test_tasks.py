@@ -21,6 +21,7 @@ from tests.adapters.mjlab.test_export import TOLERANCE, digest
 pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
+@pytest.mark.filterwarnings("ignore:MULTICCD")  # of rough ground, and MuJoCo Warp's own
 @pytest.mark.parametrize("task", list_tasks())
 def test_a_task_gives_what_mjlab_gives_over_300_steps_with_resets(
     task: str, tmp_path: Path
