@@ -15,8 +15,9 @@ from roadworthy.capture.capture import capture
 from roadworthy.originals.module import original_of
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace, exponents, powers
-from roadworthy.verification.budget import measure
+from roadworthy.verification.budget import Budget, measure
 from roadworthy.verification.checks import replay
+from roadworthy.verification.judging import _judged
 from roadworthy.verification.states import Layout, States
 from roadworthy.verification.twins import moved
 from tests.conftest import Exported
@@ -334,3 +335,26 @@ def test_where_float64_cannot_run_the_twins_stand_for_it() -> None:
     assert yardstick.inexact
     assert (budget.rounding["actions"] > 0).all()
     assert (budget.rounding["actions"] < 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    ("own", "got", "passes"),
+    [
+        (0.0, 10.0, True),
+        (0.0, 30.0, False),
+        # A GPU's kernels round more than the processor's: the artifact is beside the exact value.
+        (24.0, 0.0, True),
+        (24.0, -30.0, False),
+        # A graph that is far from the original is another one, and must not speak for it.
+        (100.0, 0.0, False),
+        (100.0, 110.0, True),
+    ],
+)
+def test_an_original_on_other_kernels_is_judged_by_the_exact_value(
+    own: float, got: float, passes: bool
+) -> None:
+    """All in roundings of the processor's, at an exact value of 0; 20 are allowed."""
+    zeros = {"actions": np.zeros((1, 1))}
+    budget = Budget(truth=zeros, rounding={"actions": np.ones((1, 1))}, seen=(zeros,), exact=True)
+    judged = _judged("actions", budget, np.full((1, 1), own), np.full((1, 1), got))
+    assert judged.failing.tolist() == [not passes]
