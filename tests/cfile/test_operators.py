@@ -309,3 +309,30 @@ def test_few_elements_are_joined_as_many_are(op: str, count: int) -> None:
         "ReduceL2": np.linalg.norm,
     }[op](x, axis=1)  # fmt: skip
     assert np.allclose(run(made, {"x": x})["y"], wanted, atol=1e-5, equal_nan=True)
+
+
+def test_a_computed_number_picks_along_the_last_axis() -> None:
+    x = np.arange(6, dtype=F).reshape(2, 3)
+    got = one("Gather", x, np.asarray(2), out=(2,), axis=1)
+    assert np.array_equal(got, x[:, 2])
+
+
+def test_a_whole_number_has_a_root() -> None:
+    x, half = np.array([9, 16, 2]), np.asarray(0.5, F)
+    made = model([helper.make_node("Pow", ["x", "half"], ["y"])], {"x": x},
+                 {"y": (np.int64, (3,))}, {"half": half})  # fmt: skip
+    assert run(made, {"x": x})["y"].tolist() == [3, 4, 1]
+
+
+def test_the_lowest_numbers_of_both_widths_are_written_as_they_are() -> None:
+    x, low = np.zeros(3, np.int64), np.array([-(2**31), -(2**63), 5])
+    made = model([helper.make_node("Add", ["x", "low"], ["y"])], {"x": x},
+                 {"y": (np.int64, (3,))}, {"low": low})  # fmt: skip
+    assert run(made, {"x": x})["y"].tolist() == low.tolist()
+
+
+def test_an_operator_on_a_type_that_it_has_no_c_for_is_refused_by_name() -> None:
+    node = helper.make_node("Erf", ["x"], ["y"], name="bent")
+    x = np.zeros(2, np.int64)
+    with pytest.raises(Unsupported, match=r"bent: the C writer does not know Erf of int64"):
+        code(read(model([node], {"x": x}, {"y": (np.int64, (2,))})), {})

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.protobuf import Field, fields, integers, real, signed
+from roadworthy.cfile.protobuf import (
+    Field,
+    content,
+    grouped,
+    integers,
+    last_text,
+    number,
+    real,
+    signed,
+    text,
+)
 from roadworthy.errors import BundleError
 from roadworthy.spec.port import Array
 
@@ -61,146 +71,97 @@ def read(model: bytes) -> Graph:
 
 
 def _model(message: memoryview) -> Graph:
-    graphs = [_graph(_part(each)) for number, each in fields(message) if number == 7]
-    if any(number == 25 for number, _ in fields(message)):
+    parts = grouped(message)
+    if parts[25]:
         raise ValueError("it has functions of its own, which Roadworthy never writes")
-    if len(graphs) != 1:
+    if len(parts[7]) != 1:
         raise ValueError("it holds no graph")
-    return graphs[0]
-
-
-def _part(content: Field) -> memoryview:
-    if isinstance(content, int):
-        raise ValueError("a number stands where a message should")
-    return content
-
-
-def _text(content: Field) -> str:
-    return str(_part(content), "utf-8")
+    return _graph(content(parts[7][0]))
 
 
 def _graph(message: memoryview) -> Graph:
-    ports = dict[int, list[Declared]]({11: [], 12: []})
-    constants = dict[str, Array]()
-    nodes = list[Node]()
-    for number, content in fields(message):
-        if number == 1:
-            nodes.append(_node(_part(content)))
-        elif number == 5:
-            name, array = _tensor(_part(content))
-            constants[name] = array
-        elif number in ports:
-            ports[number].append(_declared(_part(content)))
+    parts = grouped(message)
     return Graph(
-        nodes=tuple(nodes), constants=constants, inputs=tuple(ports[11]), outputs=tuple(ports[12])
+        nodes=tuple(_node(content(each)) for each in parts[1]),
+        constants=dict(_tensor(content(each)) for each in parts[5]),
+        inputs=tuple(_declared(content(each)) for each in parts[11]),
+        outputs=tuple(_declared(content(each)) for each in parts[12]),
     )
 
 
 def _node(message: memoryview) -> Node:
-    names = dict[int, list[str]]({1: [], 2: []})
-    texts = {3: "", 4: "", 7: ""}
-    attributes = dict[str, object]()
-    for number, content in fields(message):
-        if number in names:
-            names[number].append(_text(content))
-        elif number in texts:
-            texts[number] = _text(content)
-        elif number == 5:
-            name, value = _attribute(_part(content))
-            attributes[name] = value
-    op = f"{texts[7]}.{texts[4]}" if texts[7] not in ("", "ai.onnx") else texts[4]
+    parts = grouped(message)
+    op, domain = last_text(parts[4]), last_text(parts[7])
     return Node(
-        op=op, name=texts[3], inputs=tuple(names[1]), outputs=tuple(names[2]), attributes=attributes
+        op=op if domain in ("", "ai.onnx") else f"{domain}.{op}",
+        name=last_text(parts[3]),
+        inputs=tuple(map(text, parts[1])),
+        outputs=tuple(map(text, parts[2])),
+        attributes=dict(_attribute(content(each)) for each in parts[5]),
     )
 
 
 def _attribute(message: memoryview) -> tuple[str, object]:
-    name = ""
-    value: object = None
-    floats, ints, strings = list[float](), list[int](), list[str]()
-    for number, content in fields(message):
-        if number == 1:
-            name = _text(content)
-        elif number == 2 and isinstance(content, int):
-            value = real(content)
-        elif number == 3 and isinstance(content, int):
-            value = signed(content)
-        elif number == 4:
-            value = _text(content)
-        elif number == 5:
-            value = _tensor(_part(content))[1]
-        elif number == 6:
-            value = _graph(_part(content))
-        elif number == 7:
-            floats += [real(content)] if isinstance(content, int) else _floats(content)
-        elif number == 8:
-            ints += integers(content)
-        elif number == 9:
-            strings.append(_text(content))
-    if value is None:
-        lists: tuple[list[str] | list[float] | list[int], ...] = (strings, floats, ints)
-        value = next((tuple(each) for each in lists if each), ())
-    return name, value
+    parts = grouped(message)
+    readers: dict[int, Callable[[Field], object]] = {
+        2: lambda each: real(number(each)),
+        3: lambda each: signed(number(each)),
+        4: text,
+        5: lambda each: _tensor(content(each))[1],
+        6: lambda each: _graph(content(each)),
+    }
+    for place, reader in readers.items():
+        if parts[place]:
+            return last_text(parts[1]), reader(parts[place][-1])
+    lists: tuple[list[object], ...] = (
+        [text(each) for each in parts[9]],
+        [value for each in parts[7] for value in _floats(each)],
+        [value for each in parts[8] for value in integers(each)],
+    )
+    return last_text(parts[1]), next((tuple(each) for each in lists if each), ())
 
 
-def _floats(packed: memoryview) -> list[float]:
-    return [float(each) for each in np.frombuffer(packed, "<f4")]
+def _floats(each: Field) -> list[float]:
+    """A repeated float, packed or not."""
+    return [real(each)] if isinstance(each, int) else np.frombuffer(each, "<f4").tolist()
 
 
 def _tensor(message: memoryview) -> tuple[str, Array]:
-    name, dims, dtype, raw = "", list[int](), "float32", None
-    numbers = list[Array]()
-    for number, content in fields(message):
-        if number == 1:
-            dims += integers(content)
-        elif number == 2 and isinstance(content, int):
-            dtype = DTYPES[content]
-        elif number == 8:
-            name = _text(content)
-        elif number == 9:
-            raw = _part(content)
-        elif number in (5, 7, 11):
-            numbers.append(np.asarray(integers(content), dtype=np.int64))
-        elif number in _NUMBERS and not isinstance(content, int):
-            numbers.append(np.frombuffer(content, _NUMBERS[number]))
-        elif number in (13, 14) and content:
-            raise ValueError(f"{name or 'a constant'} lies in another file")
-    if raw is not None:
-        array = np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")).astype(dtype)
+    parts = grouped(message)
+    name = last_text(parts[8])
+    if any(parts[13]) or any(parts[14]):
+        raise ValueError(f"{name or 'a constant'} lies in another file")
+    dtype = np.dtype(DTYPES[number(parts[2][-1])] if parts[2] else "float32")
+    if parts[9]:
+        array = np.frombuffer(content(parts[9][-1]), dtype.newbyteorder("<")).astype(dtype)
     else:
-        flat = np.concatenate(numbers) if numbers else np.zeros(0, dtype)
-        as_bits = dtype == "float16" and flat.dtype.kind == "i"
+        listed = [np.asarray(integers(each)) for place in (5, 7, 11) for each in parts[place]]
+        listed += [
+            np.frombuffer(content(each), kind)
+            for place, kind in _NUMBERS.items()
+            for each in parts[place]
+        ]
+        flat = np.concatenate(listed) if listed else np.zeros(0, dtype)
+        as_bits = dtype == np.float16 and flat.dtype.kind == "i"
         array = flat.astype(np.uint16).view(np.float16) if as_bits else flat.astype(dtype)
-    return name, array.reshape(dims)
+    return name, array.reshape([size for each in parts[1] for size in integers(each)])
 
 
 def _declared(message: memoryview) -> Declared:
-    name, dtype, shape = "", "", list[int | str]()
-    for number, content in fields(message):
-        if number == 1:
-            name = _text(content)
-        elif number == 2:
-            for kind, tensor in fields(_part(content)):
-                if kind == 1:
-                    dtype, shape = _tensor_type(_part(tensor))
-    return Declared(name=name, dtype=dtype, shape=tuple(shape))
-
-
-def _tensor_type(message: memoryview) -> tuple[str, list[int | str]]:
+    parts = grouped(message)
     dtype, shape = "", list[int | str]()
-    for number, content in fields(message):
-        if number == 1 and isinstance(content, int):
-            dtype = DTYPES.get(content, "")
-        elif number == 2:
-            for _, dim in fields(_part(content)):
-                known: int | str = "?"
-                for part, size in fields(_part(dim)):
-                    known = (
-                        _text(size)
-                        if part == 2
-                        else signed(int(size))
-                        if isinstance(size, int)
-                        else "?"
-                    )
-                shape.append(known)
-    return dtype, shape
+    for kind in parts[2]:
+        for tensor in grouped(content(kind))[1]:
+            inner = grouped(content(tensor))
+            dtype = DTYPES.get(number(inner[1][-1]), "") if inner[1] else ""
+            dims = [dim for each in inner[2] for dim in grouped(content(each))[1]]
+            shape = [_size(content(dim)) for dim in dims]
+    return Declared(name=last_text(parts[1]), dtype=dtype, shape=tuple(shape))
+
+
+def _size(dim: memoryview) -> int | str:
+    """A number, the name of a size that varies, or a question mark."""
+    parts = grouped(dim)
+    if parts[2]:
+        return last_text(parts[2])
+    return signed(number(parts[1][-1])) if parts[1] else "?"

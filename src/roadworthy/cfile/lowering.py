@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import numpy as np
 
 from roadworthy.cfile.graph import Declared, Graph, Node
 from roadworthy.cfile.kernels.dense import Storage
-from roadworthy.cfile.statements import Branch, Scatter, Statement, Store, natural_order
+from roadworthy.cfile.statements import Branch, Statement, Store, natural_order
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, nodes, size
 from roadworthy.errors import ExportError
 from roadworthy.spec.port import Array
@@ -22,7 +23,9 @@ MOST_NODES = 40
 
 Sequenced = list[Value]
 Result = Value | Sequenced
-Lower = Callable[["Lowering", Node, Sequence["Result | None"]], "Sequence[Result]"]
+# What a node is given, in the order of its inputs; None where one is left out.
+Inputs = Sequence[Result | None]
+Lower = Callable[["Lowering", Node, Inputs], "Sequence[Result]"]
 
 
 class Unsupported(ExportError):
@@ -59,6 +62,11 @@ class Lowering:
             )
         return Buffer(dtype=np.dtype(dtype), size=max(count, 1), role="work")
 
+    def room(self, dtype: np.dtype | str, shape: Sequence[int]) -> Leaf:
+        """A value in a buffer of its own, in the order of its shape, that is yet to be written."""
+        count = math.prod(shape)
+        return Leaf(self.work(dtype, count), np.arange(count).reshape(shape))
+
     def add(self, statement: Statement) -> None:
         self.statements.append(statement)
 
@@ -81,9 +89,6 @@ class Lowering:
         if places.size:
             self.add(Store(target=target, places=places, value=value))
 
-    def scatter(self, target: Buffer, place: Value, value: Value, how: str) -> None:
-        self.add(Scatter(target=target, place=place, value=value, how=how))
-
     def branch(
         self, condition: Value, bodies: Sequence[Graph], outputs: Sequence[str]
     ) -> list[Result]:
@@ -100,8 +105,8 @@ class Lowering:
                 if isinstance(value, list):
                     raise Unsupported("a sequence as the result of a branch")
                 if len(results) <= position:
-                    buffer = self.wanted.get(name) or self.work(value.dtype, size(value))
-                    results.append(Leaf(buffer, np.arange(size(value)).reshape(value.shape)))
+                    made = self.room(value.dtype, value.shape)
+                    results.append(Leaf(self.wanted.get(name) or made.buffer, made.index))
                 if results[position].shape != value.shape:
                     raise Unsupported(
                         f"branches that give {results[position].shape} and {value.shape}"
@@ -180,7 +185,7 @@ def lowered(
 
 
 def _port(declared: Declared, dims: Mapping[str, int], role: str) -> Buffer:
-    count = int(np.prod(_sizes(declared, dims), dtype=np.int64))
+    count = math.prod(_sizes(declared, dims))
     if not declared.dtype or count > MOST_ELEMENTS:
         raise Unsupported(f"{declared.name}: a port of {count} elements of {declared.dtype or '?'}")
     return Buffer(dtype=np.dtype(declared.dtype), size=count, role=role, name=declared.name)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import numpy as np
 
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.elementwise import C_TYPES
-from roadworthy.cfile.graph import Graph
+from roadworthy.cfile.graph import Declared, Graph
 from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
@@ -34,7 +35,6 @@ class Place:
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
     outer: int
     inner: int
     batched: bool
@@ -73,12 +73,8 @@ def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") ->
     sizes = {**dims, BATCH: 1}
     found: Lowered = lowered(graph, OPERATORS, sizes, weights)
     taken: set[str] = set()
-    inputs = [
-        _place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs
-    ]
-    outputs = [
-        _place(each.name, each.dtype, each.shape, sizes, "out", taken) for each in graph.outputs
-    ]
+    inputs = [_place(each, sizes, "in", taken) for each in graph.inputs]
+    outputs = [_place(each, sizes, "out", taken) for each in graph.outputs]
     names = {
         id(buffer): place.name
         for buffer, place in zip((*found.inputs, *found.outputs), (*inputs, *outputs), strict=True)
@@ -95,26 +91,22 @@ def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") ->
     )  # fmt: skip
 
 
-def _place(
-    name: str,
-    dtype: str,
-    shape: tuple[int | str, ...],
-    dims: Mapping[str, int],
-    side: str,
-    taken: set[str],
-) -> Place:
-    sizes = [dims[each] if isinstance(each, str) else each for each in shape]
-    axis = shape.index(BATCH) if BATCH in shape else 0
-    own = base = f"{side}_{_NAME.sub('_', name)}"
-    number = 2
+def _place(port: Declared, dims: Mapping[str, int], side: str, taken: set[str]) -> Place:
+    sizes = [dims[each] if isinstance(each, str) else each for each in port.shape]
+    axis = port.shape.index(BATCH) if BATCH in port.shape else 0
+    return Place(
+        name=unique(f"{side}_{_NAME.sub('_', port.name)}", taken), dtype=port.dtype,
+        outer=math.prod(sizes[:axis]), inner=math.prod(sizes[axis:]), batched=BATCH in port.shape,
+    )  # fmt: skip
+
+
+def unique(base: str, taken: set[str]) -> str:
+    """A name that is not taken, and is from now on: the base, or one with a number behind it."""
+    own, number = base, 2
     while own in taken:
         own, number = f"{base}_{number}", number + 1
     taken.add(own)
-    fixed = tuple(each if each == BATCH else size for each, size in zip(shape, sizes, strict=True))
-    return Place(
-        name=own, dtype=dtype, shape=fixed, outer=int(np.prod(sizes[:axis], dtype=np.int64)),
-        inner=int(np.prod(sizes[axis:], dtype=np.int64)), batched=BATCH in shape,
-    )  # fmt: skip
+    return own
 
 
 HEAD = """\
@@ -234,14 +226,11 @@ def _constants(kind: str, array: Array) -> Iterator[str]:
         yield "}};"
     else:
         yield f"static const {kind} rw_{name}[{array.size}] = {{"
-        low = "INT64_MIN" if kind == "int64_t" else "INT32_MIN"
-        ends = {np.iinfo(np.int64).min, np.iinfo(np.int32).min}
-        suffix = {"uint64_t": "u", "uint32_t": "u"}.get(kind, "")
-        yield from _wrapped(
-            [low if each in ends else f"{each}{suffix}" for each in array.astype(object).tolist()]
-            if array.dtype != bool
-            else ["1" if each else "0" for each in array.tolist()]
-        )
+        # C has no numbers below zero: what is negated must fit, and the lowest of a type does not.
+        lowest = {-(2**63): "INT64_MIN", -(2**31): "INT32_MIN"}
+        suffix = "u" if kind in ("uint64_t", "uint32_t") else ""
+        whole = map(int, array.tolist())
+        yield from _wrapped([lowest.get(each, f"{each}{suffix}") for each in whole])
         yield "};"
     yield ""
 
