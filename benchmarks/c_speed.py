@@ -23,7 +23,7 @@ import torch
 from step_latency import sources
 
 import roadworthy as rw
-from roadworthy.cfile.files import interface, written
+from roadworthy.cfolder.files import interface, written
 from roadworthy.runtime.latency import interleaved
 from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Array

@@ -82,7 +82,8 @@ def _steps_are_near(policy: Policy, artifact: rw.Policy, rows: int) -> bool:
     original, axes = Stepped.of(policy), build.batch_axes(policy)
     episode = stepping.draw(policy, STEPS[rows], rows, policy.seed)
     memory = original.start(rows)
-    before, wanted, got = [], [], []
+    before, wanted = [], []
+    got: list[comparing.Arrays] = []
     artifact.reset()
     for now in episode:
         before.append(memory)
@@ -223,7 +224,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     remember_operators()
-    compiler.FLAGS = tuple("-O2" if word == "-O3" else word for word in compiler.FLAGS)
+    compiler.FLAGS = tuple("-O2" if word == "-O3" else word for word in compiler.FLAGS)  # type: ignore[assignment]
     end = arguments.start + arguments.count
     done = {line["seed"] for line in read(arguments.log)}
     begin = time.monotonic()

@@ -13,9 +13,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from roadworthy.cfile import kernels, library
-from roadworthy.cfile.graph import read
 from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.source import HANDED, HEAD, VECTORS, Code, code, engine_source
+from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime import compiler
 
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")

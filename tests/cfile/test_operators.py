@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from roadworthy.cfile.graph import read
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.source import code
+from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from tests.cfile.running import model, run
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.graph import Declared, Graph, Node
 from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.statements import Branch, Statement, Store, natural_order
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, nodes, size
 from roadworthy.errors import ExportError
+from roadworthy.onnxgraph.graph import Declared, Graph, Node
 from roadworthy.spec.port import Array
 
 # Larger than any policy: a file that asks for more is a mistake or an attack.

@@ -11,12 +11,12 @@ import numpy as np
 
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.elementwise import C_TYPES
-from roadworthy.cfile.graph import Declared, Graph
 from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
 from roadworthy.cfile.render import SHORT, Writer
+from roadworthy.onnxgraph.graph import Declared, Graph
 from roadworthy.spec.port import BATCH, Array
 
 ABI = 1

@@ -15,9 +15,9 @@ from functools import partial
 
 import numpy as np
 
-from roadworthy.cfile.graph import Graph, read
 from roadworthy.cfile.source import HANDED, code, engine_source
 from roadworthy.errors import BundleError
+from roadworthy.onnxgraph.graph import Graph, read
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.compiler import library

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.cfile.graph import Graph, Node
 from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import every, given, integer, known, needed
 from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value
+from roadworthy.onnxgraph.graph import Graph, Node
 
 
 def _body(node: Node, name: str) -> Graph:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from roadworthy.cfile.elementwise import add, elementwise, mul
-from roadworthy.cfile.graph import Node
 from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.reading import integer, known, needed, text
 from roadworthy.cfile.operators.views import taken, view
 from roadworthy.cfile.statements import Scatter
 from roadworthy.cfile.values import Tree, Value, const, iota, scalar, size
+from roadworthy.onnxgraph.graph import Node
 from roadworthy.spec.port import Array
 
 WHOLE = np.dtype(np.int64)

@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
-from roadworthy.cfile.graph import Node
 from roadworthy.cfile.lowering import Inputs, Unsupported
 from roadworthy.cfile.values import Value
+from roadworthy.onnxgraph.graph import Node
 from roadworthy.spec.port import Array
 
 

@@ -10,13 +10,13 @@ from functools import reduce as fold
 import numpy as np
 
 from roadworthy.cfile.elementwise import add, div, elementwise, mul, sub
-from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import rows as kernels
 from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.products import rounded
 from roadworthy.cfile.operators.reading import given, integer, needed, number, numbers
 from roadworthy.cfile.operators.views import taken, view
 from roadworthy.cfile.values import Leaf, Value, nodes, scalar, size
+from roadworthy.onnxgraph.graph import Node
 
 # So few elements are joined two by two, without a kernel.
 FEW = 8

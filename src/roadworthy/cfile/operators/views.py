@@ -9,7 +9,6 @@ from types import EllipsisType
 import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
-from roadworthy.cfile.graph import DTYPES, Node
 from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.reading import (
     every,
@@ -22,6 +21,7 @@ from roadworthy.cfile.operators.reading import (
     text,
 )
 from roadworthy.cfile.values import Leaf, Tree, Value, const, moved, size
+from roadworthy.onnxgraph.graph import DTYPES, Node
 from roadworthy.spec.port import Array
 
 Shape = tuple[int, ...]

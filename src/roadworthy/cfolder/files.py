@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.cfile.graph import read
 from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.render import literal
 from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, unique, work_struct
+from roadworthy.onnxgraph.graph import read
 from roadworthy.spec.port import BATCH, Memory, Port
 from roadworthy.spec.signature import Signature
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.protobuf import (
+from roadworthy.errors import BundleError
+from roadworthy.onnxgraph.protobuf import (
     Field,
     content,
     grouped,
@@ -18,7 +19,6 @@ from roadworthy.cfile.protobuf import (
     signed,
     text,
 )
-from roadworthy.errors import BundleError
 from roadworthy.spec.port import Array
 
 DTYPES = {
