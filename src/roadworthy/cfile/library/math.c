@@ -77,7 +77,7 @@ static inline float rw_expm1(float x)
 static inline float rw_elu(float x, float alpha)
 {
     float low = alpha * rw_expm1(x < 0.0f ? x : 0.0f);
-    return x > 0.0f ? x : x != x ? x : low;
+    return x < 0.0f ? low : x;
 }
 
 static inline float rw_tanh(float x)
@@ -89,13 +89,13 @@ static inline float rw_tanh(float x)
     float shifted = rw_exp_shifted(twice);
     float scale = rw_exp_scale(shifted);
     float grown = scale * rw_exp_rest(twice, shifted) + (scale + 1.0f);
-    float large = copysignf(1.0f - 2.0f / grown, x);
+    float large = 1.0f - 2.0f / grown;
     p = p * u - 8.129000663757324e-3f;
     p = p * u + 2.1681642159819603e-2f;
     p = p * u - 5.394339933991432e-2f;
     p = p * u + 1.333318054676056e-1f;
     p = p * u - 3.333333134651184e-1f;
-    return a < 0.625f ? x + x * (u * p) : large;
+    return copysignf(a < 0.625f ? a + a * (u * p) : large, x);
 }
 
 static inline float rw_sigmoid(float x)

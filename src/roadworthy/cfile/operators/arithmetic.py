@@ -104,7 +104,7 @@ def _is_inf(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         for name, op, end in sides
         if integer(node, name, 1)
     ]
-    return [fold(partial(elementwise, "Or"), found) if found else scalar(False, np.dtype(bool))]
+    return [fold(partial(elementwise, "Or"), found) if found else const(np.zeros(x.shape, bool))]
 
 
 def _bent(node: Node, x: Value) -> Value:
