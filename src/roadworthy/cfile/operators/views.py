@@ -120,9 +120,9 @@ def joined(walk: Lowering, parts: Sequence[Value], axis: int) -> Value:
     parts = [each for each in parts if size(each)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    every = [each.known for each in parts]
-    if all(each is not None for each in every):
-        return const(np.concatenate(every, axis))  # type: ignore[arg-type]
+    known_parts = [each.known for each in parts]
+    if all(each is not None for each in known_parts):
+        return const(np.concatenate(known_parts, axis))  # type: ignore[arg-type]
     first = parts[0]
     if isinstance(first, Leaf) and all(
         isinstance(each, Leaf) and each.buffer is first.buffer for each in parts
@@ -191,7 +191,7 @@ def _filled(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     shape = known(inputs, 0, "a shape").tolist()
     value = node.attributes.get("value")
     array = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
-    walk.room(array.dtype, shape)  # refuses what no policy needs
+    walk.work(array.dtype, math.prod(shape))  # refuses what is larger than any policy
     return [const(np.broadcast_to(array.reshape(()), shape))]
 
 
