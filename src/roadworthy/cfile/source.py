@@ -139,6 +139,12 @@ HEAD = """\
 #elif defined(__GNUC__)
 #pragma GCC optimize("-ffp-contract=fast")
 #endif
+/* A loop over an elementary function becomes vectors only where the function is inlined. */
+#if defined(__wasm_simd128__)
+#define RW_INLINE static inline __attribute__((always_inline))
+#else
+#define RW_INLINE static inline
+#endif
 """
 
 VECTORS = """\
@@ -163,10 +169,23 @@ typedef float rw_vec;
 #define RW_SAVE(place, value) (*(place) = (value))
 #endif
 /* Vectors side by side in a block of rows: 16 registers hold the sums of two, 32 those of four. */
-#if RW_LANES == 8 || (RW_LANES == 4 && defined(__SSE2__))
+#if RW_LANES == 8 || (RW_LANES == 4 && !defined(__aarch64__))
 #define RW_WIDE 2
 #else
 #define RW_WIDE 4
+#endif
+/* A sandbox that counts instructions moves every sum to memory and back at each turn of a loop: a
+   turn then takes eight steps, of as few sums as stay in registers with what is read for them. An
+   address that the compiler cannot look through keeps its offsets in the loads. */
+#if defined(__wasm_simd128__)
+#define RW_LONG 4
+#define RW_TURNS(...) __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ \\
+    __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__
+#define RW_STAY(place) __asm__("" : "+r"(place))
+#else
+#define RW_LONG 8
+#define RW_TURNS(...) __VA_ARGS__
+#define RW_STAY(place) (void)0
 #endif
 /* sum += number * vector. With AVX-512 compilers spread the number over a register first, which
    takes an adder's time; an operand in memory takes none. gcc reads a vector anew for each use. */

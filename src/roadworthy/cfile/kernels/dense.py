@@ -203,23 +203,30 @@ def _block(rows: int, vectors: int) -> str:
     """`rows` × `vectors` sums in registers, over all of k."""
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     if rows == 1:
-        step = ["const float x0 = p[k];"]
+        step = ["const float x0 = *p;"]
         step += [f"a0_{v} += x0 * RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
     else:
         step = [f"rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
         step += [f"RW_HOLD(w{v});" for v in range(vectors)]
-        step += [f"RW_ADD(a{r}_{v}, p[k + {r} * row], w{v});" for r, v in grid]
+        step += [f"RW_ADD(a{r}_{v}, p[{r} * row], w{v});" for r, v in grid]
     return "\n".join([
         f"static void rw_block_{rows}x{vectors}(const float *x, const float *w, const float *b,",
         "    float *y, int row, int runs, int run, int apart, int width, int wide)",
         "{",
         *(f"    rw_vec a{r}_{v} = RW_LOAD(b + {v} * RW_LANES);" for r, v in grid),
-        "    int i, k;",
+        "    int i;",
         *(["    (void)row;"] if rows == 1 else []),
         "    for (i = 0; i < runs; i++) {",
-        "        const float *p = x + i * apart;",
-        "        for (k = 0; k < run; k++, w += width) {",
-        *(f"            {line}" for line in step),
+        "        const float *p = x + i * apart, *const end = p + run;",
+        "        for (;;) {",
+        "            RW_TURNS({",
+        *(f"                {line}" for line in step),
+        "                w += width;",
+        "                RW_STAY(w);",
+        "                if (++p == end) {",
+        "                    break;",
+        "                }",
+        "            })",
         "        }",
         "    }",
         *(f"    RW_SAVE(y + {r} * wide + {v} * RW_LANES, a{r}_{v});" for r, v in grid),
@@ -248,7 +255,7 @@ static void rw_dense(const float *x, const float *w, const float *b, float *y,
         for (column = 0; column < width; column += taken * RW_LANES) {
             const float *wc = w + column, *bc = b + start + column, *xr = x;
             float *yr = y + start + column;
-            const int most = rows < 3 ? 8 : RW_WIDE;
+            const int most = rows < 3 ? RW_LONG : RW_WIDE;
             taken = 1;
             while (taken < most && 2 * taken * RW_LANES <= width - column) {
                 taken *= 2;
