@@ -18,7 +18,8 @@ import machine
 import numpy as np
 import torch
 from environment import Robot
-from step_latency import mlp, sources
+from step_latency import mlp
+from step_latency import sources as usual
 from torch import Tensor, nn
 
 import roadworthy as rw
@@ -62,6 +63,10 @@ class Attention(nn.Module):
         layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(128, 12)
+        # PyTorch copies the first layer: trained ones are not alike, and do not share their caches.
+        for each in self.encoder.parameters():
+            if each.dim() > 1:
+                nn.init.xavier_uniform_(each)
 
     def forward(self, obs: Tensor) -> Tensor:
         out: Tensor = self.head(self.encoder(obs)[:, -1])
@@ -89,23 +94,39 @@ class Walker(Robot):
         return torch.zeros(1, 12)
 
 
-def exported(folder: Path) -> dict[str, Path]:
-    """Every policy's bundle, by name."""
+def sources() -> dict[str, rw.Source]:
+    """Every policy but the environment, by name."""
+    found = usual()
     torch.manual_seed(0)
-    given = sources() | {
+    return found | {
         "Nature CNN": rw.Source(Nature(), example={"obs": torch.zeros(1, 4, 84, 84)}),
         "Nature CNN from frames": rw.Source(
             Frames(), example={"obs": torch.zeros(1, 210, 160, 3, dtype=torch.uint8)}
         ),
         "transformer 8x128": rw.Source(Attention().eval(), example={"obs": torch.zeros(1, 8, 128)}),
     }
+
+
+def large_actor() -> nn.Module:
+    torch.manual_seed(0)
+    return mlp([48, 512, 256, 128, 12], nn.ELU)
+
+
+def small_actor() -> nn.Module:
+    torch.manual_seed(0)
+    return mlp([48, 64, 64, 12], nn.ELU)
+
+
+def exported(folder: Path) -> dict[str, Path]:
+    """Every policy's bundle, by name."""
     found = {}
-    for number, (name, source) in enumerate(given.items()):
+    for number, (name, source) in enumerate(sources().items()):
         found[name] = folder / str(number)
         rw.export(source, found[name])
-    found["environment around the MLP"] = folder / "environment"
-    actor = mlp([48, 512, 256, 128, 12], nn.ELU)
-    rw.export_environment(Walker(), actor, found["environment around the MLP"])
+    for name, actor in (("the MLP", large_actor()), ("a small MLP", small_actor())):
+        title = f"environment around {name}"
+        found[title] = folder / title.replace(" ", "_")
+        rw.export_environment(Walker(), actor, found[title])
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.runtime.feeds import NotANumberWarning
-from roadworthy.runtime.policy import LOOK_EVERY
+from roadworthy.runtime.feeds import LOOK_EVERY
 from roadworthy.spec.port import About, Port
 from roadworthy.spec.signature import Signature
 from tests import hostile

@@ -9,7 +9,7 @@ caller trusts it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +27,8 @@ from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
 LINE = 64
+# So many bytes of weights and values are read before another thread has had a turn and handed back.
+SHORT = 2**15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +84,11 @@ class PolicyText:
         return ins, [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
 
 
+def is_short(arrays: Sequence[Array]) -> bool:
+    """Whether a step over these is a few microseconds at most: it reads each of them about once."""
+    return sum(each.nbytes for each in arrays) <= SHORT
+
+
 def _lined(array: Array) -> Array:
     """A copy that begins where a line of the cache does: no vector then lies across two."""
     room = np.empty(array.nbytes + LINE, np.uint8)
@@ -99,14 +106,14 @@ class _Compiled:
 class Bound(partial[None]):
     """`policy_run` over fixed buffers: calling it is one step.
 
-    address  where its machine code begins
-    places   the addresses that it is given
-    keep     what they point to: the C holds nothing alive
+    entry     where its machine code begins, the addresses that it is given, and the rows
+    is_short  whether it is over before another thread could have had a turn
+    keep      what the addresses point to: the C holds nothing alive
     """
 
-    address: int
-    places: int
-    rows: int
+    entry: tuple[int, int, int]
+    box: tuple[object, ...] | None = None
+    is_short: bool
     keep: tuple[object, ...]
 
 
@@ -147,8 +154,9 @@ class CEngine:
         run = compiled.library.policy_run
         run.restype = None
         bound = Bound(run, ctypes.cast(places, ctypes.c_void_p), ctypes.c_int(rows))
-        bound.address = ctypes.cast(run, ctypes.c_void_p).value or 0
-        bound.places, bound.rows = ctypes.addressof(places), rows
+        address = ctypes.cast(run, ctypes.c_void_p).value or 0
+        bound.entry = (address, ctypes.addressof(places), rows)
+        bound.is_short = is_short(arrays)
         bound.keep = (compiled.library, arrays, places)
         return bound
 
