@@ -14,14 +14,16 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import machine
 import numpy as np
+import onnxruntime
 import torch
-from c_engines import Walker, large_actor, sources
+from c_engines import ENVIRONMENTS, exported, inputs, sources
+from step_latency import plain_session
 
 import roadworthy as rw
 from roadworthy.cfile.files import interface, written
@@ -46,6 +48,23 @@ void loop(const float *obs, float *out, int loops)
         policy_step(&state, &inputs, &outputs);
     }
     memcpy(out, &outputs, sizeof outputs);
+}
+"""
+# Calls into wasmtime's sandbox, each with fresh fuel.
+BOX = """\
+#include <stddef.h>
+#include <stdint.h>
+typedef void *(*refuel_t)(void *, uint64_t);
+typedef void *(*call_t)(void *, void *, void *, size_t, void **);
+int box(refuel_t refuel, call_t call, void *context, void *function, void *values, void **trap,
+    uint64_t fuel, int loops)
+{
+    for (int i = 0; i < loops; i++) {
+        if (refuel(context, fuel) || call(context, function, values, 2, trap) || *trap) {
+            return 1;
+        }
+    }
+    return 0;
 }
 """
 Loop = Callable[[int], None]
@@ -169,16 +188,14 @@ BY_HAND: dict[str, Callable[[ctypes.CDLL, rw.Source, Array, Array], Loop]] = {
     "Nature CNN": nature,
     "transformer 8x128": transformer,
     "environment around the MLP": environment,
+    "environment around a small MLP": environment,
 }
 
 
 def loops(
     title: str, source: rw.Source, bundle: rw.Bundle, folder: Path, rounds: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Microseconds of a step in a loop of C: by hand, fast, reproducible; and seconds to get there.
-
-    Processor time of this thread: others on the machine do not count.
-    """
+    """Microseconds of a step in a loop of C: by hand, fast, reproducible; seconds to get there."""
     begin = time.thread_time()
     texts = written(interface(bundle.files[POLICY], bundle.signature))
     prepared = {"generation_s": time.thread_time() - begin}
@@ -205,18 +222,85 @@ def loops(
         calls[name](5)
     for out in outs.values():
         assert np.allclose(out[:count], outs["reproducible"][:count], atol=1e-3), outs
-    begin = time.thread_time()
-    calls["hand"](4)
-    # About a millisecond, and whole periods of a policy of two rates.
-    many = max(4, int(1e-3 / (time.thread_time() - begin)) * 4)
+    return taken(calls, rounds), prepared
+
+
+def boxed(folder: Path, work: Path, tick: int) -> Loop:
+    """The policy as WebAssembly, called from C."""
+    policy = rw.load(folder, engine="c", device="wasm")
+    policy.step(inputs(policy.signature))
+    run = policy._frame._runs[0]  # type: ignore[union-attr]
+    policy._buffers.ticks[...] = tick
+    run()  # what it reads is copied into its memory
+    (work / "box.c").write_text(BOX)
+    words = [ctypes.c_uint64(each) for each in run.box[:7]]
+    box = compiled(work, f"box{tick}", "box.c").box
+
+    def loop(loops: int, kept: rw.Policy = policy) -> None:
+        assert box(*words, loops) == 0
+
+    return loop
+
+
+def io_binding(model: bytes, signature: rw.Signature, tick: int) -> Loop:
+    """onnxruntime over buffers that were tied once."""
+    session = plain_session(model)
+    binding = session.io_binding()
+    feed = inputs(signature) | {each.input: each.fresh(1) for each in signature.memory}
+    clock = {signature.clock: np.array(tick, np.int32)} if signature.clock else {}
+    for name, value in (feed | clock).items():
+        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+    for name, value in zip(
+        [each.name for each in session.get_outputs()],
+        session.run(None, feed | clock),
+        strict=True,
+    ):
+        binding.bind_ortvalue_output(name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+    run, held = session._sess.run_with_iobinding, binding._iobinding
+
+    def loop(loops: int) -> None:
+        for _ in range(loops):
+            run(held, None)
+
+    return loop
+
+
+def sandbox(bundle: rw.Bundle, folder: Path, work: Path, rounds: int) -> dict[str, float]:
+    """Microseconds of a step: the WebAssembly called from C, and onnxruntime's IO binding.
+
+    Of a policy of two rates the mean of a period: one tick that decides, and those between.
+    """
+    whole = bundle.signature.decimation if bundle.signature.clock else 1
+    found: dict[str, float] = {"wasm": 0.0, "io_binding": 0.0}
+    for tick, share in ((0, 1 / whole), (1, 1 - 1 / whole))[: 1 if whole == 1 else 2]:
+        calls = {
+            "wasm": boxed(folder, work, tick),
+            "io_binding": io_binding(bundle.files[POLICY], bundle.signature, tick),
+        }
+        for name, microseconds in taken(calls, rounds).items():
+            found[name] += share * microseconds
+    return found
+
+
+def taken(calls: Mapping[str, Loop], rounds: int) -> dict[str, float]:
+    """Microseconds of a step, in bursts of a millisecond that take turns.
+
+    Processor time of this thread: others on the machine do not count.
+    """
     took: dict[str, list[float]] = {name: [] for name in calls}
+    many = {}
+    for name, call in calls.items():
+        call(4)
+        begin = time.thread_time()
+        call(4)
+        many[name] = max(4, int(1e-3 / (time.thread_time() - begin)) * 4)
     for _ in range(rounds):
         for name, call in calls.items():
             call(4)  # a rival has just used the caches
             begin = time.thread_time()
-            call(many)
-            took[name].append((time.thread_time() - begin) / many * 1e6)
-    return {name: statistics.median(each) for name, each in took.items()}, prepared
+            call(many[name])
+            took[name].append((time.thread_time() - begin) / many[name] * 1e6)
+    return {name: statistics.median(each) for name, each in took.items()}
 
 
 def _children() -> float:
@@ -229,31 +313,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--out", type=Path, default=machine.RESULTS / "c_speed.json")
+    parser.add_argument("--folder", type=Path, help="where bundles are kept for the next time")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        found = {name: each for name, each in sources().items() if name in BY_HAND}
-        actor, walker = large_actor(), "environment around the MLP"
-        for number, name in enumerate((*found, walker)):
-            folder, work = Path(scratch) / str(number), Path(scratch) / f"c{number}"
+        given = sources()
+        places = exported(arguments.folder or Path(scratch) / "bundles")
+        for title, folder in places.items():
+            if title not in BY_HAND:
+                continue
+            work = Path(scratch) / folder.name
             work.mkdir()
-            if name == walker:
-                source = rw.Source(actor, example={"obs": torch.zeros(1, 48)})
-                bundle = rw.export_environment(Walker(), actor, folder)
-            else:
-                source = found[name]
-                bundle = rw.export(source, folder)
-            loop, prepared = loops(name, source, bundle, work, arguments.rounds)
+            actor = ENVIRONMENTS[title]() if title in ENVIRONMENTS else None
+            source = rw.Source(actor, example={}) if actor else given[title]
+            bundle = rw.Bundle.open(folder)
+            loop, prepared = loops(title, source, bundle, work, arguments.rounds)
+            box = sandbox(bundle, folder, work, arguments.rounds)
             ratios = {
                 f"{each}_over_hand": loop[each] / loop["hand"] for each in ("fast", "reproducible")
             }
-            results[name] = {"loop_us": loop, **ratios, **prepared}
-            print(
-                name,
-                {k: round(v, 2) for k, v in {**loop, **ratios, **prepared}.items()},
-                flush=True,
-            )
+            ratios["wasm_over_io_binding"] = box["wasm"] / box["io_binding"]
+            results[title] = {"loop_us": loop | box, **ratios, **prepared}
+            row = {**loop, **box, **ratios, **prepared}
+            print(title, {k: round(v, 2) for k, v in row.items()}, flush=True)
     print(f"written to {machine.write(arguments.out, {'policies': results})}")
 
 

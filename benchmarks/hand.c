@@ -131,26 +131,32 @@ void lstm(const float *w, const float *b, int k, int hidden, int loops, const fl
     }
 }
 
-/* P pixels times V vectors of filters: a window is `runs` runs of `run` numbers, `line` apart. */
-#define TILE(NAME, P, V) \
-static inline void NAME(const float *x, const float *w, const float *b, float *y, int runs, \
-    int run, int line, int step, int n) \
+/* Blocks of 4 or 3 rows by 4 or 2 vectors, written out: gcc keeps no array of vectors in registers.
+ * A number that is multiplied comes straight from memory, spread by the instruction itself. */
+#define FMA(a, x, w) __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(a) : "v"(w), "m"(x))
+#define COLUMN4(v) { const vec t = LOAD(w + 16 * v); FMA(a##v, p[0], t); FMA(b##v, p[row], t); \
+    FMA(c##v, p[2 * row], t); FMA(d##v, p[3 * row], t); }
+#define COLUMN3(v) { const vec t = LOAD(w + 16 * v); FMA(a##v, p[0], t); FMA(b##v, p[row], t); \
+    FMA(c##v, p[2 * row], t); }
+#define START(v) vec a##v = LOAD(bias + 16 * v), b##v = a##v, c##v = a##v, d##v = a##v;
+#define PUT(r, s, v) SAVE(y + r * n + 16 * v, floor > 0.0f ? s##v : clamped(s##v, 0.0f, 3.0e38f));
+#define PUT4(v) PUT(0, a, v) PUT(1, b, v) PUT(2, c, v) PUT(3, d, v)
+#define PUT3(v) PUT(0, a, v) PUT(1, b, v) PUT(2, c, v) (void)d##v;
+/* x is `runs` runs of `run` numbers, `line` apart, rows are `row` apart; ReLU where floor is 0. */
+#define BLOCK(NAME, STARTS, STEP, PUTS) \
+static inline void NAME(const float *x, const float *w, const float *bias, float *y, int runs, \
+    int run, int line, int row, int width, int n, float floor) \
 { \
-    vec a[P][V]; \
-    for (int p = 0; p < P; p++) \
-        for (int v = 0; v < V; v++) a[p][v] = LOAD(b + 16 * v); \
+    STARTS \
     for (int r = 0; r < runs; r++, x += line) \
-        for (int k = 0; k < run; k++, w += n) \
-            for (int v = 0; v < V; v++) { \
-                const vec wide = LOAD(w + 16 * v); \
-                for (int p = 0; p < P; p++) a[p][v] += x[p * step + k] * wide; \
-            } \
-    for (int p = 0; p < P; p++) \
-        for (int v = 0; v < V; v++) SAVE(y + p * n + 16 * v, clamped(a[p][v], 0.0f, 3.0e38f)); \
+        for (const float *p = x; p < x + run; p++, w += width) { STEP } \
+    PUTS \
 }
-TILE(tile_4x2, 4, 2)
-TILE(tile_4x4, 4, 4)
-TILE(tile_3x4, 3, 4)
+#define EACH2(M) M(0) M(1)
+#define EACH4(M) M(0) M(1) M(2) M(3)
+BLOCK(block_4x2, EACH2(START), EACH2(COLUMN4), EACH2(PUT4))
+BLOCK(block_4x4, EACH4(START), EACH4(COLUMN4), EACH4(PUT4))
+BLOCK(block_3x4, EACH4(START), EACH4(COLUMN3), EACH4(PUT3))
 
 static float image[84 * 84 * 4], first[20 * 20 * 32], second[9 * 9 * 64], third[7 * 7 * 64];
 
@@ -166,22 +172,23 @@ void nature(const float *w, const float *b, int loops, const float *obs, float *
         }
         for (int y = 0; y < 20; y++) {
             for (int x = 0; x < 20; x += 4) {
-                tile_4x2(image + (y * 4 * 84 + x * 4) * 4, weights, bias, first + (y * 20 + x) * 32,
-                    8, 32, 84 * 4, 16, 32);
+                block_4x2(image + (y * 4 * 84 + x * 4) * 4, weights, bias,
+                    first + (y * 20 + x) * 32, 8, 32, 84 * 4, 16, 32, 32, 0.0f);
             }
         }
         weights += 256 * 32, bias += 32;
         for (int y = 0; y < 9; y++) {
             for (int x = 0; x < 9; x += 3) {
-                tile_3x4(first + (y * 2 * 20 + x * 2) * 32, weights, bias, second + (y * 9 + x) * 64,
-                    4, 128, 20 * 32, 64, 64);
+                block_3x4(first + (y * 2 * 20 + x * 2) * 32, weights, bias,
+                    second + (y * 9 + x) * 64, 4, 128, 20 * 32, 64, 64, 64, 0.0f);
             }
         }
         weights += 512 * 64, bias += 64;
         for (int y = 0; y < 7; y++) {
             const float *line = second + y * 9 * 64;
-            tile_4x4(line, weights, bias, third + y * 7 * 64, 3, 192, 9 * 64, 64, 64);
-            tile_3x4(line + 256, weights, bias, third + (y * 7 + 4) * 64, 3, 192, 9 * 64, 64, 64);
+            block_4x4(line, weights, bias, third + y * 7 * 64, 3, 192, 9 * 64, 64, 64, 64, 0.0f);
+            block_3x4(line + 256, weights, bias, third + (y * 7 + 4) * 64, 3, 192, 9 * 64, 64, 64, 64,
+                0.0f);
         }
         weights += 576 * 64, bias += 64;
         layer(third, weights, bias, one, 3136, 512);
@@ -196,28 +203,8 @@ void nature(const float *w, const float *b, int loops, const float *obs, float *
 static inline void rows8(const float *x, const float *w, const float *b, float *y, int k, int n)
 {
     for (int start = 0; start < n; start += 64, w += 64 * k) {
-        for (int r = 0; r < 8; r += 4) {
-            const float *p = x + r * k;
-            vec a[4][4];
-            for (int i = 0; i < 4; i++) {
-                for (int v = 0; v < 4; v++) {
-                    a[i][v] = LOAD(b + start + 16 * v);
-                }
-            }
-            for (int j = 0; j < k; j++) {
-                for (int v = 0; v < 4; v++) {
-                    const vec wide = LOAD(w + 64 * j + 16 * v);
-                    for (int i = 0; i < 4; i++) {
-                        a[i][v] += p[i * k + j] * wide;
-                    }
-                }
-            }
-            for (int i = 0; i < 4; i++) {
-                for (int v = 0; v < 4; v++) {
-                    SAVE(y + (r + i) * n + start + 16 * v, a[i][v]);
-                }
-            }
-        }
+        block_4x4(x, w, b + start, y + start, 1, k, 0, k, 64, n, 1.0f);
+        block_4x4(x + 4 * k, w, b + start, y + 4 * n + start, 1, k, 0, k, 64, n, 1.0f);
     }
 }
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
-from roadworthy.runtime.feeds import NotANumberWarning
-from roadworthy.runtime.feeds import LOOK_EVERY
+from roadworthy.runtime.feeds import LOOK_EVERY, NotANumberWarning
 from roadworthy.spec.port import About, Port
 from roadworthy.spec.signature import Signature
 from tests import hostile
