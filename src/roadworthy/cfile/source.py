@@ -11,7 +11,7 @@ import numpy as np
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.elementwise import C_TYPES
 from roadworthy.cfile.graph import Graph
-from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.kernels.dense import PANEL, Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
@@ -58,6 +58,7 @@ class Code:
     constants        C type → numbers
     functions        the C that it calls
     step             the lines of its body
+    panel            columns that lie side by side in the weights
     """
 
     inputs: tuple[Place, ...]
@@ -66,12 +67,19 @@ class Code:
     constants: Mapping[str, Array] = field(repr=False)
     functions: tuple[str, ...] = field(repr=False)
     step: tuple[str, ...] = field(repr=False)
+    panel: int = PANEL
 
 
-def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") -> Code:
-    """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so."""
+def code(
+    graph: Graph, dims: Mapping[str, int], weights: Storage = "float32", panel: int = PANEL
+) -> Code:
+    """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so.
+
+    Weights lie in panels of `panel` columns, a power of two from 16 to 128, which changes the speed
+    and not a bit of a result.
+    """
     sizes = {**dims, BATCH: 1}
-    found: Lowered = lowered(graph, OPERATORS, sizes, weights)
+    found: Lowered = lowered(graph, OPERATORS, sizes, weights, panel)
     taken: set[str] = set()
     inputs = [
         _place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs
@@ -91,7 +99,7 @@ def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") ->
     return Code(
         inputs=tuple(inputs), outputs=tuple(outputs), work=plan.sizes,
         constants=writer.constants.arrays(), step=step,
-        functions=tuple(library.called(text, known)),
+        functions=tuple(library.called(text, known)), panel=panel,
     )  # fmt: skip
 
 
@@ -213,6 +221,7 @@ def body(given: Code, *, handed: bool) -> Iterator[str]:
     """The lines of policy.c behind its head; constants are in it, or handed over by the caller."""
     text = "\n".join(given.functions)
     if "rw_vec" in text:
+        yield f"#define RW_PANEL {given.panel}"
         yield VECTORS
     for kind, array in given.constants.items():
         if kind in HANDED and handed:
@@ -260,11 +269,22 @@ def _constants(kind: str, array: Array) -> Iterator[str]:
 
 # Bytes as C writes them in a text; quotes, and what it might take for a trigraph, as numbers.
 _LETTERS = tuple(
-    chr(byte) if 32 <= byte < 127 and chr(byte) not in "\\\"?" else f"\\{byte:03o}"
+    chr(byte) if 32 <= byte < 127 and chr(byte) not in '\\"?' else f"\\{byte:03o}"
     for byte in range(256)
 )
 # Bytes in one text: C99 wants no compiler to take more than 4095.
 _TEXT = 4080
+
+
+# Some compilers warn of a text without the zero behind it, which C99 leaves out where it is full.
+_UNTERMINATED = """\
+#if defined(__clang__)
+#if __has_warning("-Wunterminated-string-initialization")
+#pragma clang diagnostic ignored "-Wunterminated-string-initialization"
+#endif
+#elif defined(__GNUC__) && __GNUC__ >= 15
+#pragma GCC diagnostic ignored "-Wunterminated-string-initialization"
+#endif"""
 
 
 def _texts(kind: str, name: str, data: bytes) -> Iterator[str]:
@@ -272,9 +292,7 @@ def _texts(kind: str, name: str, data: bytes) -> Iterator[str]:
     count = -(-len(data) // _TEXT)
     length = -(-len(data) // (8 * count)) * 8  # alike, so that hardly a byte is left over
     size = count * length // (4 if kind == "float" else 8)
-    yield "#if defined(__GNUC__) && __GNUC__ >= 15"
-    yield '#pragma GCC diagnostic ignored "-Wunterminated-string-initialization"'
-    yield "#endif"
+    yield _UNTERMINATED
     yield f"static const union {{ char bytes[{count}][{length}]; {kind} values[{size}]; }}"
     yield f"rw_{name} = {{{{"
     for start in range(0, len(data), length):

@@ -26,6 +26,9 @@ from roadworthy.spec.port import Array
 # Instructions for each row of a step: a second or two, a thousand times what a policy takes.
 FUEL = 2 * 10**9
 PAGE = 65536
+# Columns of weights side by side: what four registers of the sandbox hold, read from one end to the
+# other. Wider ones are read in passes, from further away each time.
+PANEL = 16
 # The version whose C API is called past its Python API; of others only public names are used.
 KNOWN_INSIDE = "50."
 
@@ -35,7 +38,7 @@ class WasmEngine:
 
     def __init__(self, artifact: Artifact) -> None:
         self._wasmtime: Any = need("wasmtime", extra="wasm")
-        self._text = PolicyText(artifact)
+        self._text = PolicyText(artifact, panel=PANEL)
         self._where, self._signature = artifact.where, artifact.signature
         config = self._wasmtime.Config()
         config.consume_fuel = True
