@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper
@@ -253,14 +257,18 @@ def test_convolution_to_a_single_place_or_line_is_one_too(
     assert np.allclose(run(made, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)
 
 
-def frames() -> tuple[bytes, np.ndarray]:
-    """What a policy of a game begins with: grey frames, every second place, a convolution."""
+def frames(repeated: str = "Expand", **window: Any) -> tuple[bytes, np.ndarray]:
+    """What a policy of a game begins with: grey frames, every second place, a convolution.
+
+    Its two channels are one image, repeated by an operator of its own or by a sum that broadcasts.
+    """
     frame = RNG.integers(0, 255, (1, 24, 20, 3)).astype(np.uint8)
-    filters = RNG.standard_normal((8, 2, 4, 4)).astype(F)
+    filters = RNG.standard_normal((8, 2 // window.get("group", 1), 4, 4)).astype(F)
     constants = {
         "axis": np.array([3]), "half": f(127.5), "starts": np.array([4, 0]), "w": filters,
         "ends": np.array([20, 20]), "axes": np.array([1, 2]), "steps": np.array([2, 2]),
-        "one": np.array([1]), "shape": np.array([1, 2, 8, 10]),
+        "one": np.array([1]), "Expand": np.array([1, 2, 8, 10]),
+        "Add": np.array([0.5, -0.5], F).reshape(1, 2, 1, 1),
     }  # fmt: skip
     nodes = [
         helper.make_node("Cast", ["x"], ["real"], to=1),
@@ -268,23 +276,39 @@ def frames() -> tuple[bytes, np.ndarray]:
         helper.make_node("Div", ["grey", "half"], ["scaled"]),
         helper.make_node("Slice", ["scaled", "starts", "ends", "axes", "steps"], ["small"]),
         helper.make_node("Unsqueeze", ["small", "one"], ["image"]),
-        helper.make_node("Expand", ["image", "shape"], ["twice"]),
-        helper.make_node("Conv", ["twice", "w"], ["y"]),
+        helper.make_node(repeated, ["image", repeated], ["twice"]),
+        helper.make_node("Conv", ["twice", "w"], ["y"], **window),
     ]
-    return model(nodes, {"x": frame}, {"y": (F, (1, 8, 5, 7))}, constants), frame
+    reach = 3 * window.get("dilations", [1])[0] - 2 * window.get("pads", [0])[0]
+    out = (1, 8, 8 - reach, 10 - reach)
+    used = {name: constants[name] for node in nodes for name in node.input if name in constants}
+    return model(nodes, {"x": frame}, {"y": (F, out)}, used), frame
 
 
-def test_what_stands_before_a_convolution_is_computed_once_and_only_where_it_is_read() -> None:
-    made, frame = frames()
+def evaluations(lines: Sequence[str], mark: str) -> int:
+    """How often a step computes what a text stands for: once for each turn of the loops around."""
+    found, turns = 0, [1]
+    for line in lines:
+        loop = re.match(r" *for \(int \w+ = 0; \w+ < (\d+);", line)
+        if loop:
+            turns.append(turns[-1] * int(loop[1]))
+        elif line.strip() == "}":
+            turns.pop()
+        found += line.count(mark) * turns[-1]
+    return found
+
+
+@pytest.mark.parametrize("repeated", ["Expand", "Add"])
+@pytest.mark.parametrize("window", [{}, {"dilations": [2, 2]}, {"group": 2}, {"pads": [1] * 4}])
+def test_what_stands_before_a_convolution_is_computed_once_and_only_where_it_is_read(
+    repeated: str, window: dict[str, Any]
+) -> None:
+    made, frame = frames(repeated, **window)
     got = run(made, {"x": frame})["y"]
     assert np.allclose(got, onnxruntimes(made, {"x": frame})["y"], atol=1e-4)
-    lines = [line.strip() for line in code(read(made), {}).step]
-    division = next(place for place, line in enumerate(lines) if "127.5" in line)
-    assert lines[division - 2 : division] == [
-        "for (int i0 = 0; i0 < 8; i0++) {",
-        "for (int i1 = 0; i1 < 10; i1++) {",
-    ]
-    assert sum("in_x" in line for line in lines) == 1
+    lines = code(read(made), {}).step
+    assert evaluations(lines, "/ 127.5f") == 8 * 10
+    assert evaluations(lines, "in_x[") == 8 * 10 * 3
 
 
 def test_tree_that_is_repeated_is_evaluated_once() -> None:

@@ -56,14 +56,19 @@ static inline float rw_exp_scale(float shifted)
     return rw_bits_float((rw_float_bits(shifted) << 23) + 0x3f800000u);
 }
 
+/* (1 + s) 2^n for n = shifted - 1.5 * 2^23, below -126 too: 2^n in two steps. */
+static inline float rw_exp_grown(float s, float shifted)
+{
+    float half = (float)(int32_t)(rw_float_bits(shifted) - 0x4b400000u) * 0.5f + 12582912.0f;
+    float other = (shifted - half) + 12582912.0f;
+    return ((1.0f + s) * rw_exp_scale(half)) * rw_exp_scale(other);
+}
+
 static inline float rw_exp(float x)
 {
     float inside = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
     float shifted = rw_exp_shifted(inside);
-    float half = (float)(int32_t)(rw_float_bits(shifted) - 0x4b400000u) * 0.5f + 12582912.0f;
-    float other = (shifted - half) + 12582912.0f;
-    float s = rw_exp_rest(inside, shifted);
-    return ((1.0f + s) * rw_exp_scale(half)) * rw_exp_scale(other);
+    return rw_exp_grown(rw_exp_rest(inside, shifted), shifted);
 }
 
 static inline float rw_expm1(float x)
@@ -101,10 +106,11 @@ static inline float rw_tanh(float x)
 static inline float rw_sigmoid(float x)
 {
     float a = fabsf(x);
-    float inside = a > 87.0f ? 87.0f : a;
+    float inside = a > 104.0f ? 104.0f : a;
     float shifted = rw_exp_shifted(-inside);
+    float s = rw_exp_rest(-inside, shifted);
     float scale = rw_exp_scale(shifted);
-    float part = scale * rw_exp_rest(-inside, shifted);
+    float part = scale * s;
     /* e^-a and 1 + e^-a, each as a sum of two floats: the quotient is then right to about an ulp. */
     float high = scale + part;
     float low = (scale - high) + part;
@@ -114,7 +120,7 @@ static inline float rw_sigmoid(float x)
     float top_rest = x < 0.0f ? low : 0.0f;
     float quotient = top / whole;
     float right = quotient + (top_rest - quotient * rest) / whole;
-    return a > 87.0f ? (x < 0.0f ? rw_exp(x) : 1.0f) : right;
+    return a > 87.0f ? (x < 0.0f ? rw_exp_grown(s, shifted) : 1.0f) : right;
 }
 
 /* e^x = 2^n (1 + rest) for |x| up to 690: this is rest, and 2^n in `scale`. */
