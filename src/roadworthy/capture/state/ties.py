@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from roadworthy.capture.memory import Slot, Tensors, attribute
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.reach import Reach, root
 from roadworthy.errors import ExportError
+from roadworthy.source import Attribute
 from roadworthy.spec.tolerance import SAME_POLICY
 
 # Queues pass a value on after some steps; longer ones than this are told from the first ones.
@@ -70,13 +72,15 @@ def refuse_cut_ties(composed: ComposedPolicy, example: Tensors, memory: Tensors)
 
 def _starts_there(composed: ComposedPolicy, slot: Slot, memory: Tensors) -> bool:
     """Whether the module by itself starts where the declared memory does."""
+    declared = composed.source.memory[slot.name]
+    said = isinstance(declared, Attribute) and not isinstance(declared.initial, (str, NoneType))
     held = attribute(composed.module, str(slot.path))
     if slot.start is not None or held is None:
-        return True  # its first call makes it; where it makes something else was looked at
+        return not said  # its first call makes it; where it makes something else was looked at
     try:
         found = slot.form.unpack(held, str(slot.path))
     except ExportError:  # not made yet
-        return True
+        return not said
     return all(
         not isinstance(value, torch.Tensor)
         or value.shape != memory[port].shape
