@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from roadworthy.backends.bounded import keep_tanh_bounded
 from roadworthy.backends.near_constants import keep_near_constants
 from roadworthy.backends.rewriting import optimize
 
@@ -42,6 +43,7 @@ def onnx_program(
     program = export(graph, opset_version=opset, verbose=False, optimize=False)
     assert program is not None
     keep_near_constants(program.model)
+    keep_tanh_bounded(program.model)
     optimize(program)
     return program
 
