@@ -79,3 +79,29 @@ class Late(nn.Module):
 def test_attribute_that_the_first_call_makes_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(rw.UsageError, match=r"self\.h = None in __init__"):
         rw.export(Late(), tmp_path / "b", example={"obs": torch.zeros(1, 3)}, memory={"h": "h"})
+
+
+class Scripted(nn.Module):
+    """What legged_gym saves: an LSTM with its state in buffers, compiled by TorchScript."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = nn.LSTM(3, 8)
+        self.register_buffer("hidden_state", torch.zeros(1, 1, 8))
+        self.register_buffer("cell_state", torch.zeros(1, 1, 8))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        out, (h, c) = self.memory(obs.unsqueeze(0), (self.hidden_state, self.cell_state))
+        self.hidden_state[:] = h
+        self.cell_state[:] = c
+        action: Tensor = out.squeeze(0)
+        return action
+
+
+def test_scripted_lstm_is_entered(tmp_path: Path) -> None:
+    """Its class was made anew without the lists of weights that only Python code keeps."""
+    module = nn.Sequential(torch.jit.script(Scripted()))
+    with pytest.raises(
+        rw.ExportError, match=r"RW112[\s\S]*memory=\{'hidden_state': '0\.hidden_state'"
+    ):
+        rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 3)})

@@ -15,6 +15,7 @@ from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.memory import Slot, Tensors
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.stages import declared_slots
+from roadworthy.capture.state.fast_path import refuse_other_path
 from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
@@ -66,6 +67,7 @@ class ModuleAnalysis:
             rows = next(iter(self.example.values())).shape[0]
             start = probe.expanded(self.memory_rows, self.memory_axes, rows)
             refuse_cut_ties(self.composed, self.example, start)
+            refuse_other_path(self.composed, self.example, start)
         works = None if assume_pure else self._works_with
         probe.refuse_unseen_state(self.step, inputs, memory, works)
         self.signature = self._signature()
