@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.capture.kept import KeptMappings, KeptMemory
 from roadworthy.spec.port import Array
 
 _NEVER_ENTERED = (
@@ -49,6 +50,10 @@ _ATOMS = frozenset(
     )
 )  # fmt: skip
 
+_NUMBERS = frozenset((bool, int, float, type(None)))
+# What keeps something besides its attributes.
+_WITH_CONTENTS = (np.ndarray, bytearray, array.array, set, *C_VALUES)
+
 Value = torch.Tensor | Array | bool | int | float | None
 # How to get from an object to one that it holds: ("attribute", name) or ("item", key).
 ATTRIBUTE, ITEM = "attribute", "item"
@@ -58,8 +63,18 @@ Keys = tuple[Key, ...]
 
 def walk(root: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """Every value reachable from `root` through attributes and containers, with its path."""
-    for path, _, value in places(root, name):
+    stack: list[tuple[str, Any]] = [(name, root)]
+    seen: set[int] = set()
+    while stack and len(seen) < MOST_OBJECTS:
+        path, value = stack.pop()
+        if id(value) in seen and not is_number(value):
+            continue
+        seen.add(id(value))
         yield path, value
+        if type(value) not in _ATOMS:
+            children = [(inside, each) for inside, _, each in _children(path, value)]
+            children.reverse()
+            stack += children
 
 
 def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
@@ -72,8 +87,35 @@ def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
             continue
         seen.add(id(value))
         yield path, keys, value
-        children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
-        stack.extend(reversed(children))
+        if type(value) not in _ATOMS:
+            children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
+            stack.extend(reversed(children))
+
+
+def held(root: object) -> Iterator[tuple[str, Any]]:
+    """The tensors, arrays and numbers that `walk` comes to, under the same paths.
+
+    In another order: numbers as soon as they are seen, the rest of the atoms not at all.
+    """
+    stack: list[tuple[str, Any]] = [("", root)]
+    seen: set[int] = set()
+    while stack and len(seen) < MOST_OBJECTS:
+        path, value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (torch.Tensor, np.ndarray)):
+            yield path, value
+        children: list[tuple[str, Any]] = []
+        for inside, _, each in _children(path, value):
+            if type(each) in _NUMBERS or isinstance(each, np.generic):
+                yield inside, each
+            elif type(each) not in _ATOMS:
+                if is_number(each):  # of a class of its own, which may hold more
+                    yield inside, each
+                children.append((inside, each))
+        children.reverse()
+        stack += children
 
 
 def mutable(roots: Iterable[object]) -> list[Any]:
@@ -90,16 +132,21 @@ def mutable(roots: Iterable[object]) -> list[Any]:
             continue
         seen.add(id(value))
         found.append(value)
+        kind = kind_of(value)
         children: Iterable[Any]
+        if kind == _LEAF:
+            continue
         if type(value) is dict:
             children = value.values()
-        elif isinstance(value, (list, tuple)):
+        elif kind == _SEQUENCE:
             children = value
-        elif isinstance(value, _NEVER_ENTERED):
-            continue
+        elif kind in (_OBJECT, _MODULE):
+            children = [getattr(value, name) for name in _slots(value)]
+            inside = getattr(value, "__dict__", None)
+            children += inside.values() if isinstance(inside, dict) else ()
         else:
             children = (each for _, _, each in _children("", value))
-        stack.extend(each for each in children if type(each) not in _ATOMS)
+        stack += [each for each in children if type(each) not in _ATOMS]
     return found
 
 
@@ -120,9 +167,13 @@ def is_number(value: object) -> bool:
 
 def is_tensordict(value: object) -> bool:
     """Whether this is a TensorDict of any kind; without importing the library."""
+    return _is_tensordict_class(type(value))
+
+
+def _is_tensordict_class(kind: type) -> bool:
     return any(
-        kind.__name__ == "TensorDictBase" and kind.__module__.startswith("tensordict.")
-        for kind in type(value).__mro__
+        each.__name__ == "TensorDictBase" and each.__module__.startswith("tensordict.")
+        for each in kind.__mro__
     )
 
 
@@ -134,13 +185,11 @@ def has_values(tensor: torch.Tensor) -> bool:
 def values(root: object) -> dict[str, Value]:
     """Path → a copy of every tensor, array and number below `root`."""
     found: dict[str, Value] = {}
-    for path, value in walk(root):
+    for path, value in held(root):
         if isinstance(value, torch.Tensor):
             found[path] = value.detach().clone() if has_values(value) else None
-        elif isinstance(value, np.ndarray):
-            found[path] = value.copy()
-        elif is_number(value):
-            found[path] = value
+        else:
+            found[path] = value.copy() if isinstance(value, np.ndarray) else value
     return found
 
 
@@ -166,33 +215,90 @@ class Snapshot:
 
     def __init__(self, *roots: object) -> None:
         self._undo: list[Callable[[], None]] = [_keep_random_state()]
+        self._memory, self._mappings = KeptMemory(), KeptMappings()
         for value in mutable(roots):
+            self._keep(value)
+        self._memory.done()
+
+    def _keep(self, value: Any) -> None:
+        kind = kind_of(value)
+        if kind == _LEAF:
+            if not isinstance(value, torch.Tensor) or not self._memory.add_tensor(value):
+                self._undo += kept(value)
+        elif type(value) is dict:
+            self._mappings.add(value)
+        elif kind in (_OBJECT, _MODULE):
+            for name in _slots(value):
+                self._undo.append(_keep_slot(value, name))
+            held = getattr(value, "__dict__", None)
+            if isinstance(held, dict):
+                self._mappings.add(held)
+        elif kind != _FOREIGN or not is_foreign_array(value):
             self._undo += kept(value)
+        elif not self._memory.add_array(np.asarray(value)):  # a view: nothing is copied on the CPU
+            self._undo += _keep_foreign(value)
 
     def restore(self) -> None:
         for each in self._undo:
             each()
+        self._memory.restore()
+        self._mappings.restore()
+
+
+# What can be inside of a value, by its class.
+_SCRIPTED, _MAPPING, _SEQUENCE, _LEAF, _MODULE, _OTHER, _FOREIGN, _OBJECT = range(8)
+
+
+def kind_of(value: Any) -> int:
+    """One of the kinds above, as isinstance would tell it."""
+    return _kind(value.__class__)
+
+
+@functools.lru_cache(maxsize=16384)
+def _kind(kind: type) -> int:
+    """Asked of a class once: of the objects of a simulator it would be asked a million times."""
+    if issubclass(kind, torch.jit.ScriptModule):
+        return _SCRIPTED
+    if issubclass(kind, _MAPPINGS):
+        return _MAPPING
+    if issubclass(kind, (list, tuple, deque)):
+        return _SEQUENCE
+    if issubclass(kind, _NEVER_ENTERED):
+        return _LEAF
+    if hasattr(kind, "__array_interface__") and not issubclass(kind, (np.ndarray, np.generic)):
+        return _FOREIGN
+    if issubclass(kind, torch.nn.Module):
+        return _MODULE
+    return _OTHER if issubclass(kind, _WITH_CONTENTS) else _OBJECT
+
+
+@functools.lru_cache(maxsize=16384)
+def _passed_over(kind: type) -> tuple[str, ...]:
+    """The attributes of a class whose contents count as the object's own."""
+    names = _MODULE_INTERNALS if issubclass(kind, torch.nn.Module) else ()
+    return (*names, *_TENSORDICT_INTERNALS) if _is_tensordict_class(kind) else names
 
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
     dot = f"{path}." if path else ""
-    if isinstance(value, torch.jit.ScriptModule):
-        for name, each in _scripted(value):
-            yield f"{dot}{name}", (ATTRIBUTE, name), each
-    elif isinstance(value, _MAPPINGS):
+    kind = kind_of(value)
+    if kind == _LEAF:
+        return
+    if kind == _MAPPING:
         for key, each in value.items():
             yield f"{dot}{key}", (ITEM, key), each
-    elif isinstance(value, (list, tuple, deque)):
+    elif kind == _SEQUENCE:
         for index, each in enumerate(value):
             yield f"{path}[{index}]", (ITEM, index), each
-    elif not isinstance(value, _NEVER_ENTERED) and not is_foreign_array(value):
+    elif kind == _SCRIPTED:
+        for name, each in _scripted(value):
+            yield f"{dot}{name}", (ATTRIBUTE, name), each
+    elif kind != _FOREIGN or not is_foreign_array(value):
         for name in _slots(value):
             yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
         if isinstance(getattr(value, "__dict__", None), dict):
             # A parameter's path is the one a user would type: `net.0.weight`.
-            skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
-            if is_tensordict(value):
-                skipped = (*skipped, *_TENSORDICT_INTERNALS)
+            skipped = _passed_over(value.__class__)
             for name, each in vars(value).items():
                 yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each
 

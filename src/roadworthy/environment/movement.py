@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import Value, is_number, preserved, same, values, walk
+from roadworthy.capture.snapshot import Value, held, preserved, same, values
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.paths import Place, find
@@ -189,7 +189,7 @@ class _Search:
             source.substep()
             self._note_written(given)
             self._note_outputs(outputs, kept)
-            for path, value in _held(source.roots):
+            for path, value in held(source.roots):
                 was, version = stamps.get(path, (None, None))
                 if isinstance(value, torch.Tensor):
                     if value is was and version is not None and version == _version(value):
@@ -205,7 +205,7 @@ class _Search:
         for tensor, was in zip(self.loose, self.loose_before, strict=True):
             if id(tensor) not in self.loose_moved and not same(tensor, was):
                 self.loose_moved.add(id(tensor))
-        for path, value in _held(self.source.roots):
+        for path, value in held(self.source.roots):
             if isinstance(value, torch.Tensor):
                 was, version = self._last.get(path, (None, None))
                 if value is not was or version is None or version != _version(value):
@@ -280,24 +280,18 @@ def _untold(disturbed: Mapping[int, list[str]], watched: int) -> tuple[int, list
     return first, disturbed[first]
 
 
-def _held(roots: object) -> Iterator[tuple[str, Any]]:
-    for path, value in walk(roots):
-        if isinstance(value, (torch.Tensor, np.ndarray)) or is_number(value):
-            yield path, value
-
-
 def _stamps(roots: object) -> dict[str, tuple[Any, int | None]]:
     """Path → what lies there, and how often it was written in place."""
     return {
         path: (value.copy() if isinstance(value, np.ndarray) else value, _version(value))
-        for path, value in _held(roots)
+        for path, value in held(roots)
     }
 
 
 def _flags_written(roots: object, stamps: dict[str, tuple[Any, int | None]]) -> set[str]:
     """The paths of flags that were written since."""
     found = set()
-    for path, value in _held(roots):
+    for path, value in held(roots):
         if isinstance(value, torch.Tensor) and value.dtype == torch.bool and path in stamps:
             was, version = stamps[path]
             if version is not None and (value is not was or version != _version(value)):
