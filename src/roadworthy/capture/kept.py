@@ -19,6 +19,8 @@ from roadworthy.spec.port import Array
 
 # Bytes from which a copy is shared between snapshots: meshes and weights hardly ever change.
 _SHARED = 1 << 12
+# Bytes from which to look at an array takes longer than to look at a hundred small ones: meshes.
+LARGE = 1 << 16
 # Mappings that are looked at together: where one changed, so many are looked at one by one.
 _TOGETHER = 32
 
@@ -100,9 +102,18 @@ class KeptMemory:
             self._placed.append((tensor, tensor.data, place, size, held))
         self._tensors.clear()
 
-    def restore(self) -> None:
+    def is_large_changed(self) -> bool:
+        """Whether any of the large arrays is not what it was."""
+        return any(
+            _differs(place, held.data, size)
+            for (place, size), (_, held) in self._arrays.items()
+            if size > LARGE
+        )
+
+    def restore(self, *, large: bool) -> None:
+        """Puts everything back; the large arrays only where that is asked for."""
         for (place, size), (_, held) in self._arrays.items():
-            if _differs(place, held.data, size):
+            if (large or size <= LARGE) and _differs(place, held.data, size):
                 ctypes.memmove(place, held.data, size)
         for tensor, alias, place, size, data in self._placed:
             if tensor.data_ptr() != place:

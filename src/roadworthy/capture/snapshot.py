@@ -67,9 +67,10 @@ def walk(root: object, name: str = "") -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
     while stack and len(seen) < MOST_OBJECTS:
         path, value = stack.pop()
-        if id(value) in seen and not is_number(value):
+        key = id(value)
+        if key in seen and not is_number(value):
             continue
-        seen.add(id(value))
+        seen.add(key)
         yield path, value
         if type(value) not in _ATOMS:
             children = [(inside, each) for inside, _, each in _children(path, value)]
@@ -83,9 +84,10 @@ def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
     seen: set[int] = set()
     while stack and len(seen) < MOST_OBJECTS:
         path, keys, value = stack.pop()
-        if id(value) in seen and not is_number(value):
+        key = id(value)
+        if key in seen and not is_number(value):
             continue
-        seen.add(id(value))
+        seen.add(key)
         yield path, keys, value
         if type(value) not in _ATOMS:
             children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
@@ -101,9 +103,10 @@ def held(root: object) -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
     while stack and len(seen) < MOST_OBJECTS:
         path, value = stack.pop()
-        if id(value) in seen:
+        key = id(value)
+        if key in seen:
             continue
-        seen.add(id(value))
+        seen.add(key)
         if isinstance(value, (torch.Tensor, np.ndarray)):
             yield path, value
         children: list[tuple[str, Any]] = []
@@ -128,9 +131,10 @@ def mutable(roots: Iterable[object]) -> list[Any]:
     seen: set[int] = set()
     while stack and len(seen) < MOST_OBJECTS:
         value = stack.pop()
-        if type(value) in _ATOMS or id(value) in seen:
+        key = id(value)
+        if type(value) in _ATOMS or key in seen:
             continue
-        seen.add(id(value))
+        seen.add(key)
         found.append(value)
         kind = kind_of(value)
         children: Iterable[Any]
@@ -141,9 +145,9 @@ def mutable(roots: Iterable[object]) -> list[Any]:
         elif kind == _SEQUENCE:
             children = value
         elif kind in (_OBJECT, _MODULE):
-            children = [getattr(value, name) for name in _slots(value)]
             inside = getattr(value, "__dict__", None)
-            children += inside.values() if isinstance(inside, dict) else ()
+            own = inside.values() if isinstance(inside, dict) else ()
+            children = [*(getattr(value, name) for name in _slots(value)), *own]
         else:
             children = (each for _, _, each in _children("", value))
         stack += [each for each in children if type(each) not in _ATOMS]
@@ -238,11 +242,16 @@ class Snapshot:
         elif not self._memory.add_array(np.asarray(value)):  # a view: nothing is copied on the CPU
             self._undo += _keep_foreign(value)
 
-    def restore(self) -> None:
+    def restore(self, *, large: bool = True) -> None:
+        """Puts everything back; without `large`, all but large arrays of other libraries."""
         for each in self._undo:
             each()
-        self._memory.restore()
+        self._memory.restore(large=large)
         self._mappings.restore()
+
+    def is_large_changed(self) -> bool:
+        """Whether any of the large arrays of other libraries is not what it was."""
+        return self._memory.is_large_changed()
 
 
 # What can be inside of a value, by its class.
