@@ -16,6 +16,8 @@ from roadworthy.source import Source
 
 # New objects after which Python may look for cycles; usually 700.
 SELDOM = 50_000
+# Rounds among the younger objects after which it may look at all of them; usually 10.
+SELDOM_ALL = 100
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def collecting_rarely() -> Iterator[None]:
     """
     before = gc.get_threshold()
     if before[0]:  # zero is never
-        gc.set_threshold(max(before[0], SELDOM), *before[1:])
+        gc.set_threshold(max(before[0], SELDOM), before[1], max(before[2], SELDOM_ALL))
     try:
         yield
     finally:

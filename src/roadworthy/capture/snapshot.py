@@ -127,7 +127,7 @@ def mutable(roots: Iterable[object]) -> list[Any]:
     A simulator is thousands of objects, and is walked through hundreds of times.
     """
     found: list[Any] = []
-    stack = list(roots)
+    stack: list[Any] = list(roots)
     seen: set[int] = set()
     while stack and len(seen) < MOST_OBJECTS:
         value = stack.pop()
@@ -146,7 +146,7 @@ def mutable(roots: Iterable[object]) -> list[Any]:
             children = value
         elif kind in (_OBJECT, _MODULE):
             inside = getattr(value, "__dict__", None)
-            own = inside.values() if isinstance(inside, dict) else ()
+            own: Iterable[Any] = inside.values() if isinstance(inside, dict) else ()
             children = [*(getattr(value, name) for name in _slots(value)), *own]
         else:
             children = (each for _, _, each in _children("", value))
