@@ -10,7 +10,8 @@ import torch
 
 from roadworthy.capture.devices import named_devices_are_here, new_tensors_are_here
 from roadworthy.capture.plain_parts import plain_parts
-from roadworthy.capture.snapshot import preserved, walk
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.walking import walk
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
 

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from roadworthy.capture.devices import whole_float32
-from roadworthy.capture.snapshot import Snapshot, Value, held, preserved, same, values
+from roadworthy.capture.snapshot import Snapshot, Value, preserved, same, values
 from roadworthy.capture.substitution import Read
+from roadworthy.capture.walking import held
 from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.life import LEAST_STEPS, Life
 from roadworthy.environment.paths import Place, find

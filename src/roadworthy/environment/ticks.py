@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import Snapshot, preserved, walk
+from roadworthy.capture.snapshot import Snapshot, preserved
+from roadworthy.capture.walking import walk
 from roadworthy.environment.components import GetTensor
 from roadworthy.environment.exportable import Observations
 from roadworthy.environment.numbers import WRITTEN
