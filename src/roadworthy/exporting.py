@@ -6,6 +6,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures
 from roadworthy.border import answers
 from roadworthy.capture.devices import new_tensors_are_here
+from roadworthy.capture.export_mode import collecting_rarely
 from roadworthy.capture.versions import installed, refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
@@ -259,12 +261,14 @@ def export_source(
     if isinstance(source, Source):
         refuse_broken(source.module)
         refuse_forgotten_normalizer(source)
+    around_a_simulator = isinstance(source, EnvironmentSource)
     try:
-        program, original = captured(source, plan)
-        program = plan.completed(program)
-        for note in program.fixes:
-            plan.say(f"fixed {note.where}: {note.what}")
-        return write_bundle(program, original, folder, plan)
+        with collecting_rarely() if around_a_simulator else nullcontext():
+            program, original = captured(source, plan)
+            program = plan.completed(program)
+            for note in program.fixes:
+                plan.say(f"fixed {note.where}: {note.what}")
+            return write_bundle(program, original, folder, plan)
     except (ExportError, CertificateFailed) as error:
         if isinstance(source, Source):
             add_static_findings(error, source)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import is_tensordict
+from roadworthy.capture.walking import is_tensordict
 from roadworthy.errors import UsageError
 
 
