@@ -21,7 +21,8 @@ NOTHING_SAID = About()
 class Term:
     """One observation term of a group, as the framework processes it.
 
-    delay  (fewest, most) steps by which it comes late
+    flattened  whether the frames of its history lie side by side
+    delay      (fewest, most) steps by which it comes late
     """
 
     name: str
@@ -29,6 +30,7 @@ class Term:
     scale: float | tuple[float, ...] | None = None
     clip: tuple[float, float] | None = None
     history: int = 0
+    flattened: bool = True
     delay: tuple[int, int] = (0, 0)
     noise: str = ""
 
@@ -90,6 +92,9 @@ class Dialect(Protocol):
 
     @property
     def action_width(self) -> int: ...
+
+    def action_names(self) -> tuple[str, ...]:
+        """What each element of the actions moves; empty where some term does not say it."""
 
     def groups(self) -> Mapping[str, GroupTerms]:
         """Every observation group, by name."""

@@ -171,6 +171,9 @@ class ManagedEnvironment(ExportableEnvironment):
         context.add_components([Output(each.name, each.read) for each in outputs])
         self._written = {each.name: tuple(each.about.elements) for each in outputs}
         self._about |= {each.name: each.about for each in (*inputs, *memory, *outputs)}
+        names = self.dialect.action_names()
+        if names:
+            self._about["actions"] = About(description="raw actions", elements=names)
         if hidden is not None:
             actor(self.empty_actor_observations())
             actor.reset(torch.ones(self.dialect.rows, dtype=torch.bool))

@@ -44,6 +44,17 @@ class NamedManagers:
     def action_width(self) -> int:
         return int(self.env.action_manager.total_action_dim)
 
+    def action_names(self) -> tuple[str, ...]:
+        manager, found = self.env.action_manager, []
+        for name in manager.active_terms:
+            term = manager.get_term(name)
+            # mjlab's word, and IsaacLab's.
+            said = getattr(term, "target_names", None) or getattr(term, "_joint_names", ())
+            if len(said) != term.action_dim:
+                return ()
+            found += said
+        return tuple(found) if len(set(found)) == self.action_width else ()
+
     def groups(self) -> Mapping[str, GroupTerms]:
         manager = self.env.observation_manager
         return {name: _group(manager, name) for name in manager.active_terms}
@@ -155,6 +166,7 @@ def _group(manager: Any, name: str) -> GroupTerms:
                 scale=None if said.scale is None else _numbers(said.scale),
                 clip=said.clip,
                 history=said.history_length,
+                flattened=bool(getattr(said, "flatten_history_dim", True)),
                 delay=(getattr(said, "delay_min_lag", 0), getattr(said, "delay_max_lag", 0)),
                 noise="" if said.noise is None else type(said.noise).__name__,
             )

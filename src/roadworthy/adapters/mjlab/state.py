@@ -142,10 +142,15 @@ def _frame(env: Any, field: str, number: int) -> torch.Tensor:
     return array(env, field)[:, number]
 
 
+def port_of(sensor: str) -> str:
+    """What the port of a sensor is called."""
+    return f"sensor.{sensor.replace('/', '.')}"
+
+
 def _sensor(name: str, sensor: Any) -> Iterator[Candidate]:
     """What a sensor publishes: one tensor, or a tensor in each field of its data."""
     data = sensor.data
-    said = f"sensor.{name.replace('/', '.')}"
+    said = port_of(name)
     if isinstance(data, torch.Tensor):
         yield Candidate(said, lambda: sensor.data)
         return
