@@ -62,7 +62,7 @@ MJLAB = {
     "command_names": "base_velocity",
     "observation_names": "joint_pos,last_action",
     "observation_terms_scale": "0.1,1.0",
-    "observation_terms_flatten_history_dim": "True,True",
+    "observation_terms_flatten_history_dim": "1.0,1.0",
     "observation_terms_history_length": "0,0",
     "observation_terms_clip": "-5.0;5.0,-inf;inf",
     "action_scale": "0.5,0.25",

@@ -70,7 +70,7 @@ def _metadata(robot: Robot, source: str) -> dict[str, str]:
         "observation_terms_scale": [
             term.scale if len(term.scale) > 1 else term.scale[0] for term in terms
         ],
-        "observation_terms_flatten_history_dim": [True for _ in terms],
+        "observation_terms_flatten_history_dim": [1.0 for _ in terms],
         # mjlab's word for no history is 0.
         "observation_terms_history_length": [
             term.history if term.history > 1 else 0 for term in terms

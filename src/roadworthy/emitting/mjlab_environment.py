@@ -62,7 +62,10 @@ def emission(bundle: Bundle) -> Emission:
 
 
 def metadata(robot: Robot, said: Mapping[str, str]) -> dict[str, str]:
-    """The keys that mjlab's runners attach, unrounded; joints without a motor have no gains."""
+    """The keys that mjlab's runners attach, unrounded; joints without a motor have no gains.
+
+    Yes and no are numbers there.
+    """
     (action,) = json.loads(said["actions"])
     terms = [each for each in json.loads(said["observations"]) if each["group"] == _group(said)]
     gains = dict(robot.stiffness), dict(robot.damping)
@@ -75,7 +78,7 @@ def metadata(robot: Robot, said: Mapping[str, str]) -> dict[str, str]:
         "command_names": json.loads(said["commands"]),
         "observation_names": [term["name"] for term in terms],
         "observation_terms_scale": [1.0 if t["scale"] is None else t["scale"] for t in terms],
-        "observation_terms_flatten_history_dim": [term["flattened"] for term in terms],
+        "observation_terms_flatten_history_dim": [float(t["flattened"]) for t in terms],
         "observation_terms_history_length": [term["history"] for term in terms],
         "observation_terms_clip": [term["clip"] or ["-inf", "inf"] for term in terms],
         "action_scale": [action["scale"][name] for name in action["targets"]],

@@ -53,11 +53,16 @@ class GroupTerms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A tensor of the environment that may become a port, if the step reads it."""
+    """A tensor of the environment that may become a port, if the step reads it.
+
+    `table` says that it may as well be a table of numbers that nobody ever changes: such a one is
+    a constant of the file, and no port.
+    """
 
     name: str
     read: Callable[[], torch.Tensor]
     about: About = NOTHING_SAID
+    table: bool = False
 
 
 class Ring(Protocol):

@@ -179,4 +179,5 @@ def _commands(env: Any) -> Iterator[Candidate]:
             said = f"command.{name}"
             port = said if value is command else f"{said}.{attribute.strip('_')}"
             read: Callable[[], torch.Tensor] = partial(getattr, term, attribute)
-            yield Candidate(port, read)
+            # A choice among things is made anew; a table of their numbers is not.
+            yield Candidate(port, read, table=not value.is_floating_point())
