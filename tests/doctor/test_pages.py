@@ -25,6 +25,7 @@ NO_SCRIPT = {
     "RW206",
     "RW215",
     "RW352",
+    "RW353",
     "RW900",
 }
 # A script that diagnoses without an example is told so, whatever else it shows.

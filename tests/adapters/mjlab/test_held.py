@@ -107,9 +107,12 @@ def test_a_table_that_nobody_changes_is_a_constant_and_that_is_said() -> None:
     described = describe(env, actor=actor(env, MULTI_CUBE)).env
     commands = [name for name in described.context_manager().get_input_names() if "command" in name]
     assert commands == ["command.lift_height", "command.lift_height.target_selection"]
-    (note,) = described.advisories()
+    note, left_out = described.advisories()
     assert (note.code, note.severity) == ("RW352", "note")
     assert note.where == "command.lift_height.padded_geom_ids"
+    assert (left_out.code, left_out.severity) == ("RW353", "note")
+    assert "drawing of the commands lift_height; events " in left_out.what
+    assert "terminations time_out" in left_out.what
 
 
 def weighed(env: Any) -> torch.Tensor:
@@ -130,5 +133,5 @@ def heavier(cfg: Any) -> None:
 @pytest.mark.filterwarnings("ignore:dr.body_mass")  # that inertia stays is mjlab's concern
 def test_a_constant_that_a_start_up_event_drew_is_said() -> None:
     env = made(CARTPOLE, heavier)
-    (said,) = describe(env, actor=torch.nn.Linear(6, 1)).env.advisories()
+    said, _ = describe(env, actor=torch.nn.Linear(6, 1)).env.advisories()
     assert (said.code, said.severity, said.where) == ("RW188", "warning", "sim.model.body_mass")

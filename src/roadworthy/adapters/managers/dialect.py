@@ -145,6 +145,9 @@ class Dialect(Protocol):
     def problems(self, names: Sequence[str]) -> list[Finding]:
         """Why these groups cannot be exported as they are."""
 
+    def left_out(self, names: Sequence[str]) -> list[str]:
+        """What serves training alone, in words: it stays out of the file."""
+
     def randomised(self) -> list[Candidate]:
         """Facts about the robot that were drawn at random when the environment was made."""
 

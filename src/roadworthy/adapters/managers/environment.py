@@ -12,6 +12,7 @@ import torch
 
 from roadworthy.adapters.managers.actor import GroupActor
 from roadworthy.adapters.managers.dialect import Candidate, Dialect
+from roadworthy.adapters.managers.left_out import said
 from roadworthy.adapters.managers.provenance import addresses, used_by
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.actor import ExportableActor, add_actor_memory
@@ -37,6 +38,7 @@ class ManagedEnvironment(ExportableEnvironment):
         self._about: dict[str, About] = {}
         self._randomised: list[str] = []
         self._tables: list[str] = []
+        self._left_out = dialect.left_out(groups)
         # The ports that the actions write, with the names of their elements.
         self._written: dict[str, tuple[str, ...]] = {}
         self._asked: Callable[[], object] | None = None
@@ -97,7 +99,9 @@ class ManagedEnvironment(ExportableEnvironment):
 
     def advisories(self) -> Sequence[Finding]:
         found = [_table(name) for name in self._tables]
-        return [*found, _randomised(self._randomised)] if self._randomised else found
+        if self._randomised:
+            found.append(_randomised(self._randomised))
+        return [*found, said(self._left_out)] if self._left_out else found
 
     def about(self) -> Mapping[str, About]:
         return self._about

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from roadworthy.adapters.managers.dialect import Candidate, GroupTerms, Tensors, Term
+from roadworthy.adapters.managers.left_out import left_out
 from roadworthy.spec.robot import Robot
 
 # What the action manager remembers of the actions before.
@@ -141,6 +142,9 @@ class NamedManagers:
                 alone = len(manager.active_terms) == 1
                 said = "processed_actions" if alone else f"processed_actions.{name}"
                 yield Candidate(said, partial(getattr, term, "_processed_actions"))
+
+    def left_out(self, names: Sequence[str]) -> list[str]:
+        return [*left_out(self.env, self.groups(), names)]
 
     def robot(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Robot | None:
         return None
