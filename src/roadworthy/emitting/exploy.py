@@ -94,7 +94,8 @@ def _problems(robot: Robot, signature: Signature, names: Names) -> list[tuple[st
     if signature.fixed_rows != 1:
         what = f"the policy takes {signature.fixed_rows} rows, and the controller gives one"
         problems.append((what, "export an environment of one row"))
-    held = {port.name: port.dtype for port in (*signature.inputs, *signature.memory)}
+    held = {port.name: port.dtype for port in signature.inputs}
+    held |= {each.name: each.dtype for each in signature.memory}
     problems += [
         (f"{name} is {dtype}, and the controller knows {', '.join(_DTYPES)}", "convert it inside")
         for name, dtype in held.items()

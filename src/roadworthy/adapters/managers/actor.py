@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import torch
@@ -61,7 +61,8 @@ class GroupActor(ExportableActor):
         if state is None and self.hidden:
             # It never ran: this is what it begins with, and what a port of it can be written to.
             state = tuple(torch.zeros(shape) for shape in self.hidden)
-            self.model.reset(hidden_state=state if len(state) > 1 else state[0])
+            begin: Callable[..., object] = self.model.reset  # type: ignore[assignment]
+            begin(hidden_state=state if len(state) > 1 else state[0])
         if state is None:
             return None
         return state if isinstance(state, tuple) else (state,)

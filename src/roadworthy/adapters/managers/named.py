@@ -46,11 +46,12 @@ class NamedManagers:
         return int(self.env.action_manager.total_action_dim)
 
     def action_names(self) -> tuple[str, ...]:
-        manager, found = self.env.action_manager, []
+        manager = self.env.action_manager
+        found: list[str] = []
         for name in manager.active_terms:
             term = manager.get_term(name)
             # mjlab's word, and IsaacLab's.
-            said = getattr(term, "target_names", None) or getattr(term, "_joint_names", ())
+            said: Sequence[str] = getattr(term, "target_names", getattr(term, "_joint_names", ()))
             if len(said) != term.action_dim:
                 return ()
             found += said
