@@ -1,4 +1,4 @@
-"""Contacts as inputs, and controls behind actuators that are late: mjlab's own beside the file's."""
+"""Contacts as inputs, and controls behind late actuators: mjlab's own beside the file's."""
 
 from __future__ import annotations
 
