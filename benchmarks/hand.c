@@ -131,7 +131,225 @@ void lstm(const float *w, const float *b, int k, int hidden, int loops, const fl
     }
 }
 
+/* Blocks of 4 or 3 rows by 4 or 2 vectors, written out: gcc keeps no array of vectors in registers.
+ * A number that is multiplied comes straight from memory, spread by the instruction itself. */
+#define FMA(a, x, w) __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(a) : "v"(w), "m"(x))
+#define COLUMN4(v) { const vec t = LOAD(w + 16 * v); FMA(a##v, p[0], t); FMA(b##v, p[row], t); \
+    FMA(c##v, p[2 * row], t); FMA(d##v, p[3 * row], t); }
+#define COLUMN3(v) { const vec t = LOAD(w + 16 * v); FMA(a##v, p[0], t); FMA(b##v, p[row], t); \
+    FMA(c##v, p[2 * row], t); }
+#define START(v) vec a##v = LOAD(bias + 16 * v), b##v = a##v, c##v = a##v, d##v = a##v;
+#define PUT(r, s, v) SAVE(y + r * n + 16 * v, floor > 0.0f ? s##v : clamped(s##v, 0.0f, 3.0e38f));
+#define PUT4(v) PUT(0, a, v) PUT(1, b, v) PUT(2, c, v) PUT(3, d, v)
+#define PUT3(v) PUT(0, a, v) PUT(1, b, v) PUT(2, c, v) (void)d##v;
+/* x is `runs` runs of `run` numbers, `line` apart, rows are `row` apart; ReLU where floor is 0. */
+#define BLOCK(NAME, STARTS, STEP, PUTS) \
+static inline void NAME(const float *x, const float *w, const float *bias, float *y, int runs, \
+    int run, int line, int row, int width, int n, float floor) \
+{ \
+    STARTS \
+    for (int r = 0; r < runs; r++, x += line) \
+        for (const float *p = x; p < x + run; p++, w += width) { STEP } \
+    PUTS \
+}
+#define EACH2(M) M(0) M(1)
+#define EACH4(M) M(0) M(1) M(2) M(3)
+BLOCK(block_4x2, EACH2(START), EACH2(COLUMN4), EACH2(PUT4))
+BLOCK(block_4x4, EACH4(START), EACH4(COLUMN4), EACH4(PUT4))
+BLOCK(block_3x4, EACH4(START), EACH4(COLUMN3), EACH4(PUT3))
+
+static float image[84 * 84 * 4], first[20 * 20 * 32], second[9 * 9 * 64], third[7 * 7 * 64];
+
+/* The three convolutions of Nature and two layers: channels last, ReLU behind each sum. */
+void nature(const float *w, const float *b, int loops, const float *obs, float *out)
+{
+    for (int loop = 0; loop < loops; loop++) {
+        const float *weights = w, *bias = b;
+        for (int i = 0; i < 84 * 84; i++) {
+            for (int c = 0; c < 4; c++) {
+                image[4 * i + c] = obs[c * 84 * 84 + i];
+            }
+        }
+        for (int y = 0; y < 20; y++) {
+            for (int x = 0; x < 20; x += 4) {
+                block_4x2(image + (y * 4 * 84 + x * 4) * 4, weights, bias,
+                    first + (y * 20 + x) * 32, 8, 32, 84 * 4, 16, 32, 32, 0.0f);
+            }
+        }
+        weights += 256 * 32, bias += 32;
+        for (int y = 0; y < 9; y++) {
+            for (int x = 0; x < 9; x += 3) {
+                block_3x4(first + (y * 2 * 20 + x * 2) * 32, weights, bias,
+                    second + (y * 9 + x) * 64, 4, 128, 20 * 32, 64, 64, 64, 0.0f);
+            }
+        }
+        weights += 512 * 64, bias += 64;
+        for (int y = 0; y < 7; y++) {
+            const float *line = second + y * 9 * 64;
+            block_4x4(line, weights, bias, third + y * 7 * 64, 3, 192, 9 * 64, 64, 64, 64, 0.0f);
+            block_3x4(line + 256, weights, bias, third + (y * 7 + 4) * 64, 3, 192, 9 * 64, 64, 64, 64,
+                0.0f);
+        }
+        weights += 576 * 64, bias += 64;
+        layer(third, weights, bias, one, 3136, 512);
+        for (int i = 0; i < 512; i += 16) {
+            SAVE(one + i, clamped(LOAD(one + i), 0.0f, 3.0e38f));
+        }
+        layer(one, weights + 3136 * 512, bias + 512, out, 512, 16);
+    }
+}
+
+/* y = b + x W for 8 rows of k: W in panels of 64 columns, blocks of 4 rows by 4 vectors. */
+static inline void rows8(const float *x, const float *w, const float *b, float *y, int k, int n)
+{
+    for (int start = 0; start < n; start += 64, w += 64 * k) {
+        block_4x4(x, w, b + start, y + start, 1, k, 0, k, 64, n, 1.0f);
+        block_4x4(x + 4 * k, w, b + start, y + 4 * n + start, 1, k, 0, k, 64, n, 1.0f);
+    }
+}
+
+static inline float sum_of(vec x)
+{
+    float total = 0.0f;
+    for (int i = 0; i < 16; i++) {
+        total += x[i];
+    }
+    return total;
+}
+
+/* x = normalised(x + y), 8 rows of 128. */
+static inline void added(float *x, const float *y, const float *scale, const float *shift)
+{
+    for (int r = 0; r < 8; r++, x += 128, y += 128) {
+        vec v[8], sum, square;
+        float mean, root;
+        for (int i = 0; i < 8; i++) {
+            v[i] = LOAD(x + 16 * i) + LOAD(y + 16 * i);
+        }
+        sum = ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+        mean = sum_of(sum) / 128.0f;
+        square = sum - sum;
+        for (int i = 0; i < 8; i++) {
+            v[i] -= mean;
+            square += v[i] * v[i];
+        }
+        root = 1.0f / __builtin_sqrtf(sum_of(square) / 128.0f + 1e-5f);
+        for (int i = 0; i < 8; i++) {
+            SAVE(x + 16 * i, v[i] * root * LOAD(scale + 16 * i) + LOAD(shift + 16 * i));
+        }
+    }
+}
+
+static float tokens[8 * 128], wide[8 * 384], mixed[8 * 128], turned[32 * 16];
+
+/* Softmax over 8 keys: lanes 8 to 15 are none, and weigh nothing. */
+static inline vec weighed(vec s)
+{
+    static const vec real = {1, 1, 1, 1, 1, 1, 1, 1};
+    float most = s[0];
+    vec e;
+    for (int i = 1; i < 8; i++) {
+        most = s[i] > most ? s[i] : most;
+    }
+    e = exp_of(s - most) * real;
+    return e / sum_of(e);
+}
+
+/* Two layers over 8 tokens of 128, 4 heads, 256 hidden, ReLU, norms behind; then the last token's 12.
+ * A layer's weights: in 128x384, out 128x128, 128x256, 256x128; its numbers: their biases, then scale
+ * and shift of both norms. */
+void transformer(const float *w, const float *b, int loops, const float *obs, float *out)
+{
+    for (int loop = 0; loop < loops; loop++) {
+        const float *weights = w, *bias = b;
+        memcpy(tokens, obs, sizeof tokens);
+        for (int l = 0; l < 2; l++) {
+            rows8(tokens, weights, bias, wide, 128, 384);
+            for (int h = 0; h < 128; h += 32) {
+                for (int i = 0; i < 32; i++) {
+                    for (int j = 0; j < 8; j++) {
+                        turned[16 * i + j] = wide[j * 384 + 128 + h + i];
+                    }
+                }
+                for (int r = 0; r < 8; r++) {
+                    const float *q = wide + r * 384 + h, *v = wide + 256 + h;
+                    vec s0 = LOAD(turned) * q[0], s1 = LOAD(turned + 16) * q[1], p, m0, m1;
+                    for (int i = 2; i < 32; i += 2) {
+                        s0 += LOAD(turned + 16 * i) * q[i];
+                        s1 += LOAD(turned + 16 * i + 16) * q[i + 1];
+                    }
+                    p = weighed((s0 + s1) * 0.17677669529663687f);
+                    m0 = LOAD(v) * p[0], m1 = LOAD(v + 16) * p[0];
+                    for (int j = 1; j < 8; j++) {
+                        m0 += LOAD(v + j * 384) * p[j];
+                        m1 += LOAD(v + j * 384 + 16) * p[j];
+                    }
+                    SAVE(mixed + r * 128 + h, m0), SAVE(mixed + r * 128 + h + 16, m1);
+                }
+            }
+            weights += 128 * 384, bias += 384;
+            rows8(mixed, weights, bias, wide, 128, 128);
+            added(tokens, wide, bias + 512, bias + 640);
+            weights += 128 * 128, bias += 128;
+            rows8(tokens, weights, bias, wide, 128, 256);
+            for (int i = 0; i < 8 * 256; i += 16) {
+                SAVE(wide + i, clamped(LOAD(wide + i), 0.0f, 3.0e38f));
+            }
+            weights += 128 * 256, bias += 256;
+            rows8(wide, weights, bias, mixed, 256, 128);
+            added(tokens, mixed, bias + 384, bias + 512);
+            weights += 256 * 128, bias += 128 + 4 * 128;
+        }
+        layer(tokens + 7 * 128, weights, bias, out, 128, 16);
+    }
+}
+
+static float last[16], target[16], seen[64];
+static int tick;
+
+/* The environment of c_engines.py: 12 joints, decisions at every fourth tick, targets at each.
+ * out: actions, observations, command, one behind the other; zeros where nothing was decided. */
+void environment(const float *w, const float *b, const int *sizes, int layers, int loops,
+    const float *given, float *out)
+{
+    const float *foo = given, *bar = given + 12, *baz = given + 24;
+    for (int loop = 0; loop < loops; loop++) {
+        if (tick == 0) {
+            const float *weights = w, *bias = b, *x = seen;
+            float *y = one;
+            for (int i = 0; i < 12; i++) {
+                const float both = bar[i] + 2.0f * baz[i];
+                seen[i] = foo[i] * 2.0f - 1.0f;
+                seen[12 + i] = both < -5.0f ? -5.0f : both > 5.0f ? 5.0f : both;
+                seen[24 + i] = baz[i];
+                seen[36 + i] = last[i];
+            }
+            for (int l = 0; l < layers; l++) {
+                const int k = sizes[l], n = (sizes[l + 1] + 15) / 16 * 16;
+                layer(x, weights, bias, y, k, n);
+                for (int i = 0; l + 1 < layers && i < n; i += 16) {
+                    SAVE(y + i, elu_of(LOAD(y + i)));
+                }
+                weights += k * n, bias += n, x = y, y = y == one ? two : one;
+            }
+            memcpy(last, x, sizeof last);
+            SAVE(target, LOAD(x) * 3.0f);
+            memcpy(out, last, 12 * sizeof(float));
+            memcpy(out + 12, seen, 48 * sizeof(float));
+        } else {
+            memset(out, 0, 60 * sizeof(float));
+        }
+        for (int i = 0; i < 12; i++) {
+            out[60 + i] = target[i] + 2.0f - 0.1f * bar[i];
+        }
+        tick = (tick + 1) % 4;
+    }
+}
+
 void forget(void)
 {
     memset(state, 0, sizeof state);
+    memset(last, 0, sizeof last);
+    memset(target, 0, sizeof target);
+    tick = 0;
 }

@@ -19,8 +19,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadworthy.cfile.files import Interface, interface, written
-from roadworthy.cfile.footprint import BOARDS
+from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.footprint import BOARDS
 from roadworthy.spec.bundle import POLICY, Bundle
 
 HERE = Path(__file__).parent

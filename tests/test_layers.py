@@ -20,8 +20,8 @@ BASE = {"errors", "quiet", "lines", "border", "progress"}
 CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
 EVERYTHING = {
-    *CAPTURING, *ASKING, "cfile", "backends", "doctor", "environment", "checkpoints", "adapters",
-    "door",
+    *CAPTURING, *ASKING, "onnxgraph", "cfile", "cfolder", "backends", "doctor", "environment",
+    "checkpoints", "adapters", "door",
 }  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
@@ -35,9 +35,11 @@ MAY_IMPORT = {
     "program": {*BASE, "spec"},
     "source": {*BASE, "spec"},
     "capture": {*BASE, "spec", "program", "source"},
-    "cfile": {*BASE, "spec"},
-    "runtime": {*BASE, "targets", "spec", "cfile"},
-    "backends": {*BASE, "targets", "spec", "program", "cfile", "runtime"},
+    "onnxgraph": {*BASE, "spec"},
+    "cfile": {*BASE, "spec", "onnxgraph"},
+    "cfolder": {*BASE, "spec", "onnxgraph", "cfile"},
+    "runtime": {*BASE, "targets", "spec", "onnxgraph", "cfile"},
+    "backends": {*BASE, "targets", "spec", "program", "cfile", "cfolder", "runtime"},
     "originals": {*CAPTURING, "runtime"},
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
@@ -46,12 +48,12 @@ MAY_IMPORT = {
     "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
     "doctor": {*CAPTURING, "originals"},
     "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
-    "playground": {*BASE, "spec", "cfile", "runtime", "reporting"},
+    "playground": {*BASE, "spec", "onnxgraph", "cfile", "runtime", "reporting"},
     "door": {*BASE, "source", "environment", "adapters"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},
-    "shrinking": {*BASE, "spec", "cfile", "runtime", "envs"},
+    "shrinking": {*BASE, "spec", "cfile", "cfolder", "runtime", "envs"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting", "emitting"},
     "emitting": {*BASE, "spec", "targets", "runtime"},
@@ -68,7 +70,9 @@ RUNNING = {
     *BASE,
     "targets",
     "spec",
+    "onnxgraph",
     "cfile",
+    "cfolder",
     "runtime",
     "envs",
     "verification",

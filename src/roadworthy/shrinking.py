@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from roadworthy.border import answers
-from roadworthy.cfile.files import Interface, interface, written
 from roadworthy.cfile.kernels.dense import Storage
-from roadworthy.cfile.selftest import selftest
+from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.selftest import selftest
 from roadworthy.envs.play import MAX_STEPS, Episodes, play
 from roadworthy.errors import BundleError, CertificateFailed
 from roadworthy.runtime.c_engine import CEngine

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import operator_cases
 import operator_sweep
@@ -20,6 +21,7 @@ from roadworthy.backends import Settings
 from roadworthy.backends.departures import DEPARTURES, departures
 from roadworthy.errors import ExportError
 from roadworthy.program import Program
+from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 
@@ -91,6 +93,34 @@ def test_a_source_wider_than_its_index_is_scattered_in_part(tmp_path: Path) -> N
     obs = torch.randn(7, 4)
     got = rw.load(tmp_path / "b").act(obs.numpy())
     np.testing.assert_allclose(got, Scattered()(obs), rtol=1e-6)
+
+
+class WrittenUnderMasks(nn.Module):
+    """Elements, columns and rows that are chosen by flags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("columns", torch.tensor([True, False, False, True]))
+
+    def forward(self, obs: Tensor) -> dict[str, Tensor]:
+        elements, columns, rows, flags = obs.clone(), obs.clone(), obs.clone(), obs > 0
+        elements[elements < 0] = 0.0
+        columns[:, self.columns] = 5.0
+        rows[rows[:, 0] > 0] = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        flags[obs > 0.5] = False
+        return {"elements": elements, "columns": columns, "rows": rows, "flags": flags}
+
+
+def test_what_is_written_under_a_mask_needs_no_list_of_places(tmp_path: Path) -> None:
+    module = WrittenUnderMasks()
+    bundle = rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    obs = torch.randn(7, 4)
+    wanted = {name: value.numpy() for name, value in module(obs).items()}
+    got = rw.load(tmp_path / "b").step({"obs": obs.numpy()})
+    assert all(np.array_equal(got[name], value) for name, value in wanted.items())
+    operators = [node.op_type for node in onnx.load_from_string(bundle.files[POLICY]).graph.node]
+    assert operators.count("Where") == 3
+    assert operators.count("NonZero") == 1  # onnxruntime chooses between flags by no Where
 
 
 def doubled(self: Any, other: Any) -> Any:

@@ -12,6 +12,10 @@ import pytest
 
 from tests.cfile.running import kernel, pointer
 
+ODD = (
+    "rw_tanh({})", "rw_elu({}, 1.0f)", "rw_erf({})", "rw_sin({})", "rw_tan({})", "rw_atan({})",
+    "rw_asin({})", "rw_sinh({})", "rw_asinh({})", "rw_atanh({})", "rw_atan2({}, 1.0f)",
+)  # fmt: skip
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
 
@@ -94,3 +98,14 @@ def test_doubles_are_as_exact_as_floats_and_keep_nan_and_infinity(name: str) -> 
     finite = np.isfinite(nearest)
     assert np.array_equal(got[~finite], nearest[~finite], equal_nan=True)
     assert gap[finite].max() <= 2.5
+
+
+def test_what_is_odd_keeps_the_sign_of_zero() -> None:
+    """Those samples of all floats that step over it do not see it."""
+    text = "void run(const float *x, float *y) { " + " ".join(
+        f"y[{place}] = {call.format('x[0]')};" for place, call in enumerate(ODD)
+    )
+    made, given = kernel(text + " }"), np.array([-0.0], np.float32)
+    got = np.ones(len(ODD), np.float32)
+    made.run(pointer(given), pointer(got))
+    assert dict(zip(ODD, np.signbit(got) & (got == 0), strict=True)) == dict.fromkeys(ODD, True)

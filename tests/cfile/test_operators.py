@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import helper
 
-from roadworthy.cfile.graph import read
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.source import code
+from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from tests.cfile.running import model, run
 
@@ -253,14 +257,18 @@ def test_convolution_to_a_single_place_or_line_is_one_too(
     assert np.allclose(run(made, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)
 
 
-def frames() -> tuple[bytes, np.ndarray]:
-    """What a policy of a game begins with: grey frames, every second place, a convolution."""
+def frames(repeated: str = "Expand", **window: Any) -> tuple[bytes, np.ndarray]:
+    """What a policy of a game begins with: grey frames, every second place, a convolution.
+
+    Its two channels are one image, repeated by an operator of its own or by a sum that broadcasts.
+    """
     frame = RNG.integers(0, 255, (1, 24, 20, 3)).astype(np.uint8)
-    filters = RNG.standard_normal((8, 2, 4, 4)).astype(F)
+    filters = RNG.standard_normal((8, 2 // window.get("group", 1), 4, 4)).astype(F)
     constants = {
         "axis": np.array([3]), "half": f(127.5), "starts": np.array([4, 0]), "w": filters,
         "ends": np.array([20, 20]), "axes": np.array([1, 2]), "steps": np.array([2, 2]),
-        "one": np.array([1]), "shape": np.array([1, 2, 8, 10]),
+        "one": np.array([1]), "Expand": np.array([1, 2, 8, 10]),
+        "Add": np.array([0.5, -0.5], F).reshape(1, 2, 1, 1),
     }  # fmt: skip
     nodes = [
         helper.make_node("Cast", ["x"], ["real"], to=1),
@@ -268,23 +276,39 @@ def frames() -> tuple[bytes, np.ndarray]:
         helper.make_node("Div", ["grey", "half"], ["scaled"]),
         helper.make_node("Slice", ["scaled", "starts", "ends", "axes", "steps"], ["small"]),
         helper.make_node("Unsqueeze", ["small", "one"], ["image"]),
-        helper.make_node("Expand", ["image", "shape"], ["twice"]),
-        helper.make_node("Conv", ["twice", "w"], ["y"]),
+        helper.make_node(repeated, ["image", repeated], ["twice"]),
+        helper.make_node("Conv", ["twice", "w"], ["y"], **window),
     ]
-    return model(nodes, {"x": frame}, {"y": (F, (1, 8, 5, 7))}, constants), frame
+    reach = 3 * window.get("dilations", [1])[0] - 2 * window.get("pads", [0])[0]
+    out = (1, 8, 8 - reach, 10 - reach)
+    used = {name: constants[name] for node in nodes for name in node.input if name in constants}
+    return model(nodes, {"x": frame}, {"y": (F, out)}, used), frame
 
 
-def test_what_stands_before_a_convolution_is_computed_once_and_only_where_it_is_read() -> None:
-    made, frame = frames()
+def evaluations(lines: Sequence[str], mark: str) -> int:
+    """How often a step computes what a text stands for: once for each turn of the loops around."""
+    found, turns = 0, [1]
+    for line in lines:
+        loop = re.match(r" *for \(int \w+ = 0; \w+ < (\d+);", line)
+        if loop:
+            turns.append(turns[-1] * int(loop[1]))
+        elif line.strip() == "}":
+            turns.pop()
+        found += line.count(mark) * turns[-1]
+    return found
+
+
+@pytest.mark.parametrize("repeated", ["Expand", "Add"])
+@pytest.mark.parametrize("window", [{}, {"dilations": [2, 2]}, {"group": 2}, {"pads": [1] * 4}])
+def test_what_stands_before_a_convolution_is_computed_once_and_only_where_it_is_read(
+    repeated: str, window: dict[str, Any]
+) -> None:
+    made, frame = frames(repeated, **window)
     got = run(made, {"x": frame})["y"]
     assert np.allclose(got, onnxruntimes(made, {"x": frame})["y"], atol=1e-4)
-    lines = [line.strip() for line in code(read(made), {}).step]
-    division = next(place for place, line in enumerate(lines) if "127.5" in line)
-    assert lines[division - 2 : division] == [
-        "for (int i0 = 0; i0 < 8; i0++) {",
-        "for (int i1 = 0; i1 < 10; i1++) {",
-    ]
-    assert sum("in_x" in line for line in lines) == 1
+    lines = code(read(made), {}).step
+    assert evaluations(lines, "/ 127.5f") == 8 * 10
+    assert evaluations(lines, "in_x[") == 8 * 10 * 3
 
 
 def test_tree_that_is_repeated_is_evaluated_once() -> None:
@@ -309,3 +333,30 @@ def test_few_elements_are_joined_as_many_are(op: str, count: int) -> None:
         "ReduceL2": np.linalg.norm,
     }[op](x, axis=1)  # fmt: skip
     assert np.allclose(run(made, {"x": x})["y"], wanted, atol=1e-5, equal_nan=True)
+
+
+def test_a_computed_number_picks_along_the_last_axis() -> None:
+    x = np.arange(6, dtype=F).reshape(2, 3)
+    got = one("Gather", x, np.asarray(2), out=(2,), axis=1)
+    assert np.array_equal(got, x[:, 2])
+
+
+def test_a_whole_number_has_a_root() -> None:
+    x, half = np.array([9, 16, 2]), np.asarray(0.5, F)
+    made = model([helper.make_node("Pow", ["x", "half"], ["y"])], {"x": x},
+                 {"y": (np.int64, (3,))}, {"half": half})  # fmt: skip
+    assert run(made, {"x": x})["y"].tolist() == [3, 4, 1]
+
+
+def test_the_lowest_numbers_of_both_widths_are_written_as_they_are() -> None:
+    x, low = np.zeros(3, np.int64), np.array([-(2**31), -(2**63), 5])
+    made = model([helper.make_node("Add", ["x", "low"], ["y"])], {"x": x},
+                 {"y": (np.int64, (3,))}, {"low": low})  # fmt: skip
+    assert run(made, {"x": x})["y"].tolist() == low.tolist()
+
+
+def test_an_operator_on_a_type_that_it_has_no_c_for_is_refused_by_name() -> None:
+    node = helper.make_node("Erf", ["x"], ["y"], name="bent")
+    x = np.zeros(2, np.int64)
+    with pytest.raises(Unsupported, match=r"bent: the C writer does not know Erf of int64"):
+        code(read(model([node], {"x": x}, {"y": (np.int64, (2,))})), {})

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.cfile.files import interface, written
-from roadworthy.cfile.selftest import selftest
+from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import ExportError
 from roadworthy.spec.bundle import TRACE
 from roadworthy.spec.trace import Trace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from roadworthy.errors import RoadworthyError
 from roadworthy.exporting import ExportPlan, captured
 from roadworthy.runtime.load import load
 from tests.generator import build, comparing, grammar
+from tests.generator.policy import Input, Node, Policy
 
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 FIRST, RUN = 20_000, 503
 # 20502 multiplies a sigmoid by an infinity at -92: PyTorch's is 0 there, that of C is not yet.
 IN_MAKE_TEST = (*range(FIRST, FIRST + 4), 20_502)
@@ -46,3 +49,30 @@ def test_a_random_policy_is_the_same_in_c_or_refused_by_name(seed: int, tmp_path
     if departs and seed not in IN_MAKE_TEST:
         departs = None if comparing.difference(policy, load(file, canary=False)) else departs
     assert departs is None
+
+
+def test_the_quick_judge_of_the_long_run_sees_other_weights_and_another_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`benchmarks/random_c.py` asks it first; what it lets through is not asked again."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import random_c
+
+    policy = Policy(
+        seed=0,
+        precision="float32",
+        inputs=(Input("obs", "float32", (6,)),),
+        nodes=(
+            Node("v0", "gru_cell", ("obs",), (("width", 4),), 5, "buffer"),
+            Node("v1", "linear", ("v0",), (("width", 3),), 3),
+        ),
+        outputs=("v1",),
+    )
+    file = ExportPlan().backend("onnx").lower(random_c.program(policy), tmp_path)[0]
+    artifact = load(file, engine="c", canary=False)
+    assert random_c.is_near(policy, artifact)
+    cell, head = policy.nodes
+    other_head = replace(policy, nodes=(cell, replace(head, weights=4)))
+    other_start = replace(policy, nodes=(replace(cell, initial=1), head))
+    assert not random_c.is_near(other_head, artifact)
+    assert not random_c.is_near(other_start, artifact)

@@ -14,8 +14,8 @@ from onnx import helper
 from typer.testing import CliRunner
 
 import roadworthy as rw
-from roadworthy.cfile.files import interface, written
 from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfolder.files import interface, written
 from roadworthy.cli.app import app
 from roadworthy.errors import CertificateFailed
 from roadworthy.shrinking import shrink

@@ -61,7 +61,7 @@ class TooLong(BaseException):
 
 def examine(policy: Policy, asked: Asked = Asked()) -> Failure | None:  # noqa: B008
     """The first thing that went wrong with a policy, or None."""
-    with tempfile.TemporaryDirectory() as temporary, _at_most(LONGEST_S):
+    with tempfile.TemporaryDirectory() as temporary, at_most(LONGEST_S):
         try:
             return _examined(policy, asked, Path(temporary))
         except TooLong:
@@ -141,7 +141,9 @@ def _place(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _at_most(seconds: int) -> Iterator[None]:
+def at_most(seconds: int) -> Iterator[None]:
+    """Raises TooLong inside, when so much of the processor's time is gone."""
+
     def stop(number: int, frame: types.FrameType | None) -> None:
         raise TooLong
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
-from roadworthy.runtime.feeds import NotANumberWarning
-from roadworthy.runtime.policy import LOOK_EVERY
+from roadworthy.runtime.feeds import LOOK_EVERY, NotANumberWarning
 from roadworthy.spec.port import About, Port
 from roadworthy.spec.signature import Signature
 from tests import hostile
@@ -20,9 +19,9 @@ from tests import hostile
 ONES = np.ones((2, hostile.WIDTH), np.float32)
 
 
-@pytest.fixture
-def policy(tmp_path: Path) -> rw.Policy:
-    return rw.load(hostile.sealed(tmp_path / "bundle"), canary=False)
+@pytest.fixture(params=["onnx", "c"])  # a step in C looks for NaN itself
+def policy(tmp_path: Path, request: pytest.FixtureRequest) -> rw.Policy:
+    return rw.load(hostile.sealed(tmp_path / "bundle"), engine=request.param, canary=False)
 
 
 class Engine:

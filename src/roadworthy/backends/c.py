@@ -9,9 +9,9 @@ from pathlib import Path
 
 from roadworthy.backends import Settings
 from roadworthy.backends.onnx import OnnxBackend
-from roadworthy.cfile.files import Interface, interface, written
 from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfile.selftest import selftest
+from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import BundleError, ExportError
 from roadworthy.program import Program
 from roadworthy.runtime import compiler

@@ -6,6 +6,7 @@ Only what IEEE 754 fixes to the last bit is folded: the file is then the same on
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,13 @@ COMPARISONS = {
     "Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">=",
 }  # fmt: skip
 _LOGIC = {"And": "({0} && {1})", "Or": "({0} || {1})", "Xor": "(!{0} != !{1})", "Not": "(!{0})"}
+_ANY = {
+    **_LOGIC,
+    **{op: f"({{0}} {sign} {{1}})" for op, sign in COMPARISONS.items()},
+    "Where": "({0} ? {1} : {2})",
+    "RoundHalf": "{0}",
+    "Cast": "",  # depends on both types
+}
 # The same for floats and doubles; what begins with rw_ comes from the library, with its type.
 _FLOAT = {
     "Add": "({0} + {1})", "Sub": "({0} - {1})", "Mul": "({0} * {1})", "Div": "({0} / {1})",
@@ -37,13 +45,23 @@ _FLOAT = {
     "Relu": "rw_relu({0})", "LeakyRelu": "rw_leaky({0}, {1})", "Elu": "rw_elu({0}, {1})",
     "Sign": "rw_sign({0})", "IsNaN": "({0} != {0})",
 }  # fmt: skip
+_SIGNS = {
+    "Add": "+", "Sub": "-", "Mul": "*", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^",
+}  # fmt: skip
+# `wide` has no sign, and is not promoted: overflow wraps around, as it does in ONNX. A shift by
+# more bits than there are C leaves open: nothing is left then.
 _WHOLE = {
-    "Add": "+", "Sub": "-", "Mul": "*",
-    "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^",
+    **{op: f"({{own}})(({{wide}}){{0}} {sign} ({{wide}}){{1}})" for op, sign in _SIGNS.items()},
+    "Max": "rw_maxi_{name}({0}, {1})", "Min": "rw_mini_{name}({0}, {1})",
+    "Div": "rw_divi_{name}({0}, {1})", "Mod": "rw_modi_{name}({0}, {1})",
+    "Fmod": "rw_remi_{name}({0}, {1})", "BitwiseNot": "({own})~({wide}){0}",
+    "ShiftLeft": "({1} < {bits} ? ({own})(({wide}){0} << {1}) : ({own})0)",
+    "ShiftRight": "({1} < {bits} ? ({own})(({wide}){0} >> {1}) : ({own})0)",
+    "Neg": "({own})(({wide})0 - ({wide}){0})", "Sign": "({own})(({0} > 0) - ({0} < 0))",
+    "Abs": "({0} < 0 ? ({own})(({wide})0 - ({wide}){0}) : {0})",
+    "Relu": "({0} < 0 ? ({own})0 : {0})",
 }  # fmt: skip
-_WHOLE_CALLS = {
-    "Max": "rw_maxi", "Min": "rw_mini", "Div": "rw_divi", "Mod": "rw_modi", "Fmod": "rw_remi",
-}  # fmt: skip
+_UNSIGNED = {**_WHOLE, "Abs": "{0}", "Relu": "{0}"}
 _EXACT: dict[str, Callable[..., Array]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Neg": np.negative, "Abs": np.abs,
     "Sqrt": np.sqrt, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Max": np.maximum,
@@ -68,7 +86,11 @@ def elementwise(op: str, *args: Value, dtype: np.dtype | None = None) -> Value:
         folded = _folded(op, known, kind)
         if folded is not None:
             return const(np.broadcast_to(folded, shape))
+    _template(op, first.dtype)  # refused here, where the node is known
     return Tree(op, args, kind, shape)
+
+
+add, sub, mul, div = (partial(elementwise, op) for op in ("Add", "Sub", "Mul", "Div"))
 
 
 def _folded(op: str, known: list[Array], dtype: np.dtype) -> Array | None:
@@ -102,52 +124,25 @@ def expression(tree: Tree, args: list[str]) -> str:
     """The operation in C, each argument being an expression of its own."""
     op, dtype = tree.op, tree.dtype
     given = tree.args[1].dtype if op == "Where" else tree.args[0].dtype
-    text = _plain(op, given, dtype, args)
-    if text is None:
+    text = (
+        _cast(given, dtype, args[0])
+        if op == "Cast"
+        else _template(op, given).format(
+            *args, name=given.name, own=C_TYPES[given.name], bits=8 * given.itemsize,
+            wide="uint64_t" if given.itemsize == 8 else "uint32_t",
+        )
+    )  # fmt: skip
+    return f"rw_half({text})" if dtype == np.float16 and op != "Where" else text
+
+
+def _template(op: str, given: np.dtype) -> str:
+    """The C of an operation on numbers of a type, with places for its arguments."""
+    if op in _ANY:
+        return _ANY[op]
+    template = {"f": _FLOAT, "u": _UNSIGNED}.get(given.kind, _WHOLE).get(op)
+    if template is None:
         raise NotImplementedError(f"{op} of {given}")
-    return f"rw_half({text})" if dtype == np.float16 and op not in ("Where",) else text
-
-
-def _plain(op: str, given: np.dtype, dtype: np.dtype, args: list[str]) -> str | None:
-    if op == "RoundHalf":
-        return args[0]
-    if op in _LOGIC:
-        return _LOGIC[op].format(*args)
-    if op in COMPARISONS:
-        return f"({args[0]} {COMPARISONS[op]} {args[1]})"
-    if op == "Where":
-        return f"({args[0]} ? {args[1]} : {args[2]})"
-    if op == "Cast":
-        return _cast(given, dtype, args[0])
-    if given.kind == "f":
-        template = _FLOAT.get(op)
-        return None if template is None else _typed(template, given).format(*args)
-    if op in _WHOLE_CALLS:
-        return f"{_WHOLE_CALLS[op]}_{given.name}({args[0]}, {args[1]})"
-    own = C_TYPES[given.name]
-    # Without a sign, and wide enough not to be promoted: overflow wraps around, as it does in ONNX.
-    wide = "uint64_t" if given.itemsize == 8 else "uint32_t"
-    if op in _WHOLE:
-        return f"({own})(({wide}){args[0]} {_WHOLE[op]} ({wide}){args[1]})"
-    if op in ("ShiftLeft", "ShiftRight"):
-        # By more bits than there are C leaves it open: nothing is left then.
-        shifted = f"({wide}){args[0]} {'<<' if op == 'ShiftLeft' else '>>'} {args[1]}"
-        return f"({args[1]} < {8 * given.itemsize} ? ({own})({shifted}) : ({own})0)"
-    if op == "BitwiseNot":
-        return f"({own})~({wide}){args[0]}"
-    if op == "Neg":
-        return f"({own})(({wide})0 - ({wide}){args[0]})"
-    if op in ("Abs", "Relu"):
-        less = f"({own})(({wide})0 - ({wide}){args[0]})" if op == "Abs" else f"({own})0"
-        return args[0] if given.kind == "u" else f"({args[0]} < 0 ? {less} : {args[0]})"
-    if op == "Sign":
-        return f"({own})(({args[0]} > 0) - ({args[0]} < 0))"
-    return None
-
-
-def _typed(template: str, dtype: np.dtype) -> str:
-    """`@fabs` and `rw_exp` for floats, their names with a d or without an f for doubles."""
-    if dtype == np.float64:
+    if given == np.float64:  # without the f of @fabsf, and with a d for our own
         return template.replace("@", "").replace("rw_", "rw_d_")
     head, mark, tail = template.partition("@")
     return head + tail.replace("(", "f(", 1) if mark else template

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.graph import Declared, Graph, Node
-from roadworthy.cfile.kernels.dense import Storage
-from roadworthy.cfile.statements import Branch, Scatter, Statement, Store, natural_order
+from roadworthy.cfile.kernels.dense import PANEL, Storage
+from roadworthy.cfile.statements import Branch, Statement, Store, natural_order
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, nodes, size
 from roadworthy.errors import ExportError
+from roadworthy.onnxgraph.graph import Declared, Graph, Node
 from roadworthy.spec.port import Array
 
 # Larger than any policy: a file that asks for more is a mistake or an attack.
@@ -22,7 +23,9 @@ MOST_NODES = 40
 
 Sequenced = list[Value]
 Result = Value | Sequenced
-Lower = Callable[["Lowering", Node, Sequence["Result | None"]], "Sequence[Result]"]
+# What a node is given, in the order of its inputs; None where one is left out.
+Inputs = Sequence[Result | None]
+Lower = Callable[["Lowering", Node, Inputs], "Sequence[Result]"]
 
 
 class Unsupported(ExportError):
@@ -46,6 +49,7 @@ class Lowering:
 
     operators: Mapping[str, Lower]
     weights: Storage = "float32"
+    panel: int = PANEL
     statements: list[Statement] = field(default_factory=list)
     scope: dict[str, Result] = field(default_factory=dict)
     uses: Counter[str] = field(default_factory=Counter)
@@ -58,6 +62,11 @@ class Lowering:
                 f"a value of {count} elements", hint="the C writer keeps every value in memory"
             )
         return Buffer(dtype=np.dtype(dtype), size=max(count, 1), role="work")
+
+    def room(self, dtype: np.dtype | str, shape: Sequence[int]) -> Leaf:
+        """A value in a buffer of its own, in the order of its shape, that is yet to be written."""
+        count = math.prod(shape)
+        return Leaf(self.work(dtype, count), np.arange(count).reshape(shape))
 
     def add(self, statement: Statement) -> None:
         self.statements.append(statement)
@@ -81,9 +90,6 @@ class Lowering:
         if places.size:
             self.add(Store(target=target, places=places, value=value))
 
-    def scatter(self, target: Buffer, place: Value, value: Value, how: str) -> None:
-        self.add(Scatter(target=target, place=place, value=value, how=how))
-
     def branch(
         self, condition: Value, bodies: Sequence[Graph], outputs: Sequence[str]
     ) -> list[Result]:
@@ -100,8 +106,8 @@ class Lowering:
                 if isinstance(value, list):
                     raise Unsupported("a sequence as the result of a branch")
                 if len(results) <= position:
-                    buffer = self.wanted.get(name) or self.work(value.dtype, size(value))
-                    results.append(Leaf(buffer, np.arange(size(value)).reshape(value.shape)))
+                    made = self.room(value.dtype, value.shape)
+                    results.append(Leaf(self.wanted.get(name) or made.buffer, made.index))
                 if results[position].shape != value.shape:
                     raise Unsupported(
                         f"branches that give {results[position].shape} and {value.shape}"
@@ -155,11 +161,12 @@ def lowered(
     operators: Mapping[str, Lower],
     dims: Mapping[str, int],
     weights: Storage = "float32",
+    panel: int = PANEL,
 ) -> Lowered:
     """The graph as statements, with every symbolic size replaced by a number."""
     inputs = tuple(_port(each, dims, "input") for each in graph.inputs)
     outputs = tuple(_port(each, dims, "output") for each in graph.outputs)
-    walk = Lowering(operators, weights)
+    walk = Lowering(operators, weights, panel)
     walk.uses = Counter(_used(graph))
     walk.wanted = {buffer.name: buffer for buffer in outputs}
     for buffer, declared in zip(inputs, graph.inputs, strict=True):
@@ -180,7 +187,7 @@ def lowered(
 
 
 def _port(declared: Declared, dims: Mapping[str, int], role: str) -> Buffer:
-    count = int(np.prod(_sizes(declared, dims), dtype=np.int64))
+    count = math.prod(_sizes(declared, dims))
     if not declared.dtype or count > MOST_ELEMENTS:
         raise Unsupported(f"{declared.name}: a port of {count} elements of {declared.dtype or '?'}")
     return Buffer(dtype=np.dtype(declared.dtype), size=count, role=role, name=declared.name)  # type: ignore[arg-type]

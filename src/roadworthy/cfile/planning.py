@@ -27,7 +27,7 @@ def planned(statements: tuple[Statement, ...]) -> Plan:
     """
     spans: dict[int, tuple[Buffer, int, int]] = {}
     for time, statement in enumerate(flat(statements)):
-        for buffer, _ in touched(statement):
+        for buffer in touched(statement):
             if buffer.role == "work":
                 first = spans[id(buffer)][1] if id(buffer) in spans else time
                 spans[id(buffer)] = (buffer, first, time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +11,12 @@ import numpy as np
 
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.elementwise import C_TYPES
-from roadworthy.cfile.graph import Graph
-from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.kernels.dense import PANEL, Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
 from roadworthy.cfile.render import SHORT, Writer
+from roadworthy.onnxgraph.graph import Declared, Graph
 from roadworthy.spec.port import BATCH, Array
 
 ABI = 1
@@ -34,7 +35,6 @@ class Place:
 
     name: str
     dtype: str
-    shape: tuple[int | str, ...]
     outer: int
     inner: int
     batched: bool
@@ -58,6 +58,7 @@ class Code:
     constants        C type → numbers
     functions        the C that it calls
     step             the lines of its body
+    panel            columns that lie side by side in the weights
     """
 
     inputs: tuple[Place, ...]
@@ -66,19 +67,22 @@ class Code:
     constants: Mapping[str, Array] = field(repr=False)
     functions: tuple[str, ...] = field(repr=False)
     step: tuple[str, ...] = field(repr=False)
+    panel: int = PANEL
 
 
-def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") -> Code:
-    """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so."""
+def code(
+    graph: Graph, dims: Mapping[str, int], weights: Storage = "float32", panel: int = PANEL
+) -> Code:
+    """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so.
+
+    Weights lie in panels of `panel` columns, a power of two from 16 to 128, which changes the speed
+    and not a bit of a result.
+    """
     sizes = {**dims, BATCH: 1}
-    found: Lowered = lowered(graph, OPERATORS, sizes, weights)
+    found: Lowered = lowered(graph, OPERATORS, sizes, weights, panel)
     taken: set[str] = set()
-    inputs = [
-        _place(each.name, each.dtype, each.shape, sizes, "in", taken) for each in graph.inputs
-    ]
-    outputs = [
-        _place(each.name, each.dtype, each.shape, sizes, "out", taken) for each in graph.outputs
-    ]
+    inputs = [_place(each, sizes, "in", taken) for each in graph.inputs]
+    outputs = [_place(each, sizes, "out", taken) for each in graph.outputs]
     names = {
         id(buffer): place.name
         for buffer, place in zip((*found.inputs, *found.outputs), (*inputs, *outputs), strict=True)
@@ -91,30 +95,26 @@ def code(graph: Graph, dims: Mapping[str, int], weights: Storage = "float32") ->
     return Code(
         inputs=tuple(inputs), outputs=tuple(outputs), work=plan.sizes,
         constants=writer.constants.arrays(), step=step,
-        functions=tuple(library.called(text, known)),
+        functions=tuple(library.called(text, known)), panel=panel,
     )  # fmt: skip
 
 
-def _place(
-    name: str,
-    dtype: str,
-    shape: tuple[int | str, ...],
-    dims: Mapping[str, int],
-    side: str,
-    taken: set[str],
-) -> Place:
-    sizes = [dims[each] if isinstance(each, str) else each for each in shape]
-    axis = shape.index(BATCH) if BATCH in shape else 0
-    own = base = f"{side}_{_NAME.sub('_', name)}"
-    number = 2
+def _place(port: Declared, dims: Mapping[str, int], side: str, taken: set[str]) -> Place:
+    sizes = [dims[each] if isinstance(each, str) else each for each in port.shape]
+    axis = port.shape.index(BATCH) if BATCH in port.shape else 0
+    return Place(
+        name=unique(f"{side}_{_NAME.sub('_', port.name)}", taken), dtype=port.dtype,
+        outer=math.prod(sizes[:axis]), inner=math.prod(sizes[axis:]), batched=BATCH in port.shape,
+    )  # fmt: skip
+
+
+def unique(base: str, taken: set[str]) -> str:
+    """A name that is not taken, and is from now on: the base, or one with a number behind it."""
+    own, number = base, 2
     while own in taken:
         own, number = f"{base}_{number}", number + 1
     taken.add(own)
-    fixed = tuple(each if each == BATCH else size for each, size in zip(shape, sizes, strict=True))
-    return Place(
-        name=own, dtype=dtype, shape=fixed, outer=int(np.prod(sizes[:axis], dtype=np.int64)),
-        inner=int(np.prod(sizes[axis:], dtype=np.int64)), batched=BATCH in shape,
-    )  # fmt: skip
+    return own
 
 
 HEAD = """\
@@ -138,6 +138,12 @@ HEAD = """\
 #pragma GCC optimize("-ffp-contract=off", "-fno-tree-slp-vectorize")
 #elif defined(__GNUC__)
 #pragma GCC optimize("-ffp-contract=fast")
+#endif
+/* A loop over an elementary function becomes vectors only where the function is inlined. */
+#if defined(__wasm_simd128__)
+#define RW_INLINE static inline __attribute__((always_inline))
+#else
+#define RW_INLINE static inline
 #endif
 """
 
@@ -163,10 +169,23 @@ typedef float rw_vec;
 #define RW_SAVE(place, value) (*(place) = (value))
 #endif
 /* Vectors side by side in a block of rows: 16 registers hold the sums of two, 32 those of four. */
-#if RW_LANES == 8 || (RW_LANES == 4 && defined(__SSE2__))
+#if RW_LANES == 8 || (RW_LANES == 4 && !defined(__aarch64__))
 #define RW_WIDE 2
 #else
 #define RW_WIDE 4
+#endif
+/* A sandbox that counts instructions moves every sum to memory and back at each turn of a loop: a
+   turn then takes eight steps, of as few sums as stay in registers with what is read for them. An
+   address that the compiler cannot look through keeps its offsets in the loads. */
+#if defined(__wasm_simd128__)
+#define RW_LONG 4
+#define RW_TURNS(...) __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ \\
+    __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__
+#define RW_STAY(place) __asm__("" : "+r"(place))
+#else
+#define RW_LONG 8
+#define RW_TURNS(...) __VA_ARGS__
+#define RW_STAY(place) (void)0
 #endif
 /* sum += number * vector. With AVX-512 compilers spread the number over a register first, which
    takes an adder's time; an operand in memory takes none. gcc reads a vector anew for each use. */
@@ -194,6 +213,7 @@ def body(given: Code, *, handed: bool) -> Iterator[str]:
     """The lines of policy.c behind its head; constants are in it, or handed over by the caller."""
     text = "\n".join(given.functions)
     if "rw_vec" in text:
+        yield f"#define RW_PANEL {given.panel}"
         yield VECTORS
     for kind, array in given.constants.items():
         if kind in HANDED and handed:
@@ -224,26 +244,49 @@ def _scattered(place: Place) -> bool:
 def _constants(kind: str, array: Array) -> Iterator[str]:
     name = f"c{SHORT[kind]}"
     if kind in HANDED:
-        bits = np.ascontiguousarray(array).view(np.uint32 if kind == "float" else np.uint64)
-        width = "uint32_t" if kind == "float" else "uint64_t"
-        yield f"static const union {{ {width} bits[{array.size}]; {kind} values[{array.size}]; }}"
-        yield f"rw_{name} = {{{{"
-        yield from _wrapped(
-            [f"0x{each:x}" + ("u" if kind == "float" else "ull") for each in bits.tolist()]
-        )
-        yield "}};"
+        yield from _texts(kind, name, np.ascontiguousarray(array).tobytes())
     else:
         yield f"static const {kind} rw_{name}[{array.size}] = {{"
-        low = "INT64_MIN" if kind == "int64_t" else "INT32_MIN"
-        ends = {np.iinfo(np.int64).min, np.iinfo(np.int32).min}
-        suffix = {"uint64_t": "u", "uint32_t": "u"}.get(kind, "")
-        yield from _wrapped(
-            [low if each in ends else f"{each}{suffix}" for each in array.astype(object).tolist()]
-            if array.dtype != bool
-            else ["1" if each else "0" for each in array.tolist()]
-        )
+        # C has no numbers below zero: what is negated must fit, and the lowest of a type does not.
+        lowest = {-(2**63): "INT64_MIN", -(2**31): "INT32_MIN"}
+        suffix = "u" if kind in ("uint64_t", "uint32_t") else ""
+        whole = map(int, array.tolist())
+        yield from _wrapped([lowest.get(each, f"{each}{suffix}") for each in whole])
         yield "};"
     yield ""
+
+
+# Bytes as C writes them in a text; quotes, and what it might take for a trigraph, as numbers.
+_LETTERS = tuple(
+    chr(byte) if 32 <= byte < 127 and chr(byte) not in '\\"?' else f"\\{byte:03o}"
+    for byte in range(256)
+)
+# Bytes in one text: C99 wants no compiler to take more than 4095.
+_TEXT = 4080
+
+
+# Some compilers warn of a text without the zero behind it, which C99 leaves out where it is full.
+_UNTERMINATED = """\
+#if defined(__clang__)
+#if __has_warning("-Wunterminated-string-initialization")
+#pragma clang diagnostic ignored "-Wunterminated-string-initialization"
+#endif
+#elif defined(__GNUC__) && __GNUC__ >= 15
+#pragma GCC diagnostic ignored "-Wunterminated-string-initialization"
+#endif"""
+
+
+def _texts(kind: str, name: str, data: bytes) -> Iterator[str]:
+    """Numbers as texts: a compiler reads them ten times as fast as numbers."""
+    count = -(-len(data) // _TEXT)
+    length = -(-len(data) // (8 * count)) * 8  # alike, so that hardly a byte is left over
+    size = count * length // (4 if kind == "float" else 8)
+    yield _UNTERMINATED
+    yield f"static const union {{ char bytes[{count}][{length}]; {kind} values[{size}]; }}"
+    yield f"rw_{name} = {{{{"
+    for start in range(0, len(data), length):
+        yield '"' + "".join(map(_LETTERS.__getitem__, data[start : start + length])) + '",'
+    yield "}};"
 
 
 def _wrapped(words: list[str], each: int = 12) -> Iterator[str]:

@@ -54,18 +54,17 @@ class Branch:
 Statement = Store | Scatter | Call | Branch
 
 
-def touched(statement: Statement) -> Iterator[tuple[Buffer, bool]]:
-    """Each buffer that the statement itself reads (False) or writes (True)."""
+def touched(statement: Statement) -> Iterator[Buffer]:
+    """Each buffer that the statement itself reads or writes."""
     if isinstance(statement, Call):
-        yield from ((buffer, False) for buffer in statement.reads)
-        yield from ((buffer, True) for buffer in statement.writes)
+        yield from (*statement.reads, *statement.writes)
     elif isinstance(statement, Branch):
-        yield statement.condition.buffer, False
+        yield statement.condition.buffer
     else:
-        yield from ((buffer, False) for buffer in sources(statement.value))
+        yield from sources(statement.value)
         if isinstance(statement, Scatter):
-            yield from ((buffer, False) for buffer in sources(statement.place))
-        yield statement.target, True
+            yield from sources(statement.place)
+        yield statement.target
 
 
 def flat(statements: tuple[Statement, ...]) -> Iterator[Statement]:
@@ -82,13 +81,11 @@ def natural_order(value: Value) -> Array | None:
 
     None where the order of its shape is as good.
     """
-    count = int(np.prod(value.shape, dtype=np.int64))
     for leaf in leaves(value):
         if leaf.shape != value.shape or leaf.buffer.role in ("const", "iota"):
             continue
         places = leaf.index.ravel()
-        steps = np.diff(places)
-        if count < 2 or (steps > 0).all():
+        if (np.diff(places) > 0).all():
             return None
         order = np.argsort(places, kind="stable")
         if (np.diff(places[order]) > 0).all():

@@ -6,6 +6,7 @@ every operator that only moves numbers is then an operation of NumPy on that arr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -99,7 +100,7 @@ def iota(index: Array) -> Leaf:
 
 
 def size(value: Value) -> int:
-    return int(np.prod(value.shape, dtype=np.int64))
+    return math.prod(value.shape)
 
 
 def leaves(value: Value) -> Iterator[Leaf]:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import typer
 
-from roadworthy.cfile.files import interface, written
-from roadworthy.cfile.footprint import BOARDS, Footprint, footprint, size_in_bytes
+from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.footprint import BOARDS, Footprint, footprint, size_in_bytes
 from roadworthy.cli.console import out, print_json, size_text, table
 from roadworthy.errors import BundleError
 from roadworthy.spec.signature import Signature

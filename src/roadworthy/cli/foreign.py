@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import asdict
 from pathlib import Path
 
-from roadworthy.cfile.protobuf import NotAModel
 from roadworthy.cli.console import out, print_json, size_text, table
 from roadworthy.errors import BundleError
+from roadworthy.onnxgraph.protobuf import NotAModel
 from roadworthy.runtime.onnx_file import ModelSummary, external_data, summary
 from roadworthy.spec.port import shape_text
 

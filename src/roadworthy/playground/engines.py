@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roadworthy.cfile.graph import Declared, read
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.errors import MissingExtra, UsageError, did_you_mean
+from roadworthy.onnxgraph.graph import Declared, read
 from roadworthy.playground.contents import assignment, encoded
 from roadworthy.playground.vendor_files import LICENSE, NAMES, licence, unpacked
 from roadworthy.runtime.c_engine import PolicyText

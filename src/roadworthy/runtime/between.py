@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from roadworthy.cfile.protobuf import Field, NotAModel, fields
+from roadworthy.onnxgraph.protobuf import Field, NotAModel, fields
 from roadworthy.runtime.onnx_file import messages, name_in, text
 from roadworthy.spec.signature import Signature
 

@@ -9,15 +9,16 @@ caller trusts it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from roadworthy.cfile.graph import Graph, read
+from roadworthy.cfile.kernels.dense import PANEL
 from roadworthy.cfile.source import HANDED, code, engine_source
 from roadworthy.errors import BundleError
+from roadworthy.onnxgraph.graph import Graph, read
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.compiler import library
@@ -27,6 +28,8 @@ from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
 LINE = 64
+# So many bytes of weights and values are read before another thread has had a turn and handed back.
+SHORT = 2**15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +43,8 @@ class Written:
 class PolicyText:
     """The C of an artifact for any sizes: as it was shipped, or written anew from its ONNX file."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, *, panel: int = PANEL) -> None:
+        self._panel = panel
         self._signature: Signature = artifact.signature
         names = {name.rpartition("/")[2]: data for name, data in artifact.files.items()}
         self._shipped: Written | None = None
@@ -68,7 +72,7 @@ class PolicyText:
         if self._shipped is not None:
             return self._shipped
         assert self._graph is not None
-        made = code(self._graph, dims)
+        made = code(self._graph, dims, panel=self._panel)
         held = (array for kind, array in made.constants.items() if kind in HANDED)
         return Written({"policy.c": engine_source(made)}, tuple(map(_lined, held)))
 
@@ -80,6 +84,11 @@ class PolicyText:
         clock = [signature.clock] if signature.clock else []
         ins = [*clock, *(p.name for p in signature.inputs), *(m.input for m in signature.memory)]
         return ins, [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
+
+
+def is_short(arrays: Sequence[Array]) -> bool:
+    """Whether a step over these is a few microseconds at most: it reads each of them about once."""
+    return sum(each.nbytes for each in arrays) <= SHORT
 
 
 def _lined(array: Array) -> Array:
@@ -99,14 +108,14 @@ class _Compiled:
 class Bound(partial[None]):
     """`policy_run` over fixed buffers: calling it is one step.
 
-    address  where its machine code begins
-    places   the addresses that it is given
-    keep     what they point to: the C holds nothing alive
+    entry     where its machine code begins, the addresses that it is given, and the rows
+    is_short  whether it is over before another thread could have had a turn
+    keep      what the addresses point to: the C holds nothing alive
     """
 
-    address: int
-    places: int
-    rows: int
+    entry: tuple[int, int, int]
+    box: tuple[object, ...] | None = None
+    is_short: bool
     keep: tuple[object, ...]
 
 
@@ -147,8 +156,9 @@ class CEngine:
         run = compiled.library.policy_run
         run.restype = None
         bound = Bound(run, ctypes.cast(places, ctypes.c_void_p), ctypes.c_int(rows))
-        bound.address = ctypes.cast(run, ctypes.c_void_p).value or 0
-        bound.places, bound.rows = ctypes.addressof(places), rows
+        address = ctypes.cast(run, ctypes.c_void_p).value or 0
+        bound.entry = (address, ctypes.addressof(places), rows)
+        bound.is_short = is_short(arrays)
         bound.keep = (compiled.library, arrays, places)
         return bound
 

@@ -1,5 +1,7 @@
 """Buffers of the engine c: a step is one call of C, which also copies what comes in and goes out.
 
+On the device wasm too: the call then enters the sandbox, with the limits that its engine set.
+
 `stepper.c` is compiled once for this Python and this NumPy. Where their headers are missing the
 engine steps over the usual buffers, as every other engine does: slower by a microsecond.
 """
@@ -12,20 +14,31 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from roadworthy.errors import BundleError
 from roadworthy.runtime import compiler
+from roadworthy.runtime.feeds import LOOK_EVERY
 from roadworthy.runtime.frame import Frame, MemoryBuffers
 from roadworthy.spec.port import Array
 
-if TYPE_CHECKING:
-    from roadworthy.runtime.c_engine import Bound
-
 # A dict of inputs, or nothing where the buffers hold them → outputs, None where they do not fit.
 Step = Callable[..., dict[str, Any] | None]
+
+
+class Bound(Protocol):
+    """What `bind` of the engine c gives, beside being a call.
+
+    entry     the address of `policy_run`, that of the places that it takes, and the rows
+    box       what `boxed` of stepper.c takes; None outside of a sandbox
+    is_short  whether a step takes less time than handing the interpreter to another thread
+    """
+
+    entry: tuple[int, int, int]
+    box: tuple[Any, ...] | None
+    is_short: bool
 
 
 @cache
@@ -52,7 +65,9 @@ class CompiledBuffers(MemoryBuffers):
 
 
 class CompiledFrame(Frame):
-    """Buffers whose step is one call of C."""
+    """Buffers whose step is one call of C. It looks for NaN itself, and gives None where it is."""
+
+    looks = True
 
     def __init__(
         self, buffers: CompiledBuffers, dims: Mapping[str, int], *, unbatched: bool
@@ -69,8 +84,8 @@ class CompiledFrame(Frame):
         moves = tuple((here[name], there[name]) for name in here)
         tick = buffers.ticks if buffers.decimation > 1 else None
         return make(
-            bound.address, bound.places, bound.rows, ports, len(self._slots), moves, tick,
-            buffers.decimation, bound,
+            bound.entry, bound.box, bound.is_short, LOOK_EVERY, ports, len(self._slots), moves,
+            tick, buffers.decimation, bound,
         )  # fmt: skip
 
     @property

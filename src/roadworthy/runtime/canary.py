@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roadworthy.cfile.protobuf import NotAModel
 from roadworthy.errors import BundleError
+from roadworthy.onnxgraph.protobuf import NotAModel
 from roadworthy.runtime.onnx_file import external_data
 from roadworthy.runtime.telemetry import VARIABLE, silent_onnxruntime
 

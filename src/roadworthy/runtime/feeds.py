@@ -22,6 +22,10 @@ class NotANumberWarning(UserWarning):
     """NaN went into a policy, or is in its memory; said once per policy."""
 
 
+# Steps from one look for NaN to the next: each look costs half as much as a small step.
+LOOK_EVERY = 128
+
+
 def first_nan(values: Mapping[str, Array], *, kind: str = "") -> str:
     """Where the first NaN is, such as `obs[0][3]`; nothing where there is none."""
     for name, array in values.items():

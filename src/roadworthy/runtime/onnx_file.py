@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from roadworthy.cfile.protobuf import Field, NotAModel, fields, varint
+from roadworthy.onnxgraph.protobuf import Field, NotAModel, fields, varint
 
 # Field numbers of onnx.proto, by the message that they are in.
 _GRAPH, _OPSETS, _METADATA, _TRAINING, _FUNCTIONS, _PRODUCER = 7, 8, 14, 20, 25, 2

@@ -20,8 +20,6 @@ from roadworthy.spec.bundle import Origin
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
-# Steps from one look for NaN to the next: each look costs half as much as a small step.
-LOOK_EVERY = 128
 # Buffers are kept for the batch sizes in use; a server that sees every size must not grow.
 MOST_FRAMES = 8
 
@@ -48,13 +46,13 @@ class Policy:
         self._engine = engine
         self._buffers = self._room_for(signature.fixed_rows or 1)
         self._fresh = True
+        self._watch = watch
         self._frames: dict[tuple[Any, ...], Steps] = {}
         self._use(None)
         self._noted: set[str] = set()
         self._noise = NoiseSource(signature, seed)
         self._draws = bool(self._noise.ports)
-        self._watch = watch
-        self._look: Callable[[], bool] = (_looks() if watch else repeat(False)).__next__
+        self._look: Callable[[], bool] = _looks().__next__
 
     def step(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs for `inputs`; memory moves on by one step.
@@ -70,7 +68,7 @@ class Policy:
         if outputs is None:
             outputs = self._prepare(inputs).run()
         self._fresh = False
-        if self._look() and self._frame is not None:
+        if self._looks and self._look() and self._frame is not None:
             self._say_nan(self._frame)
         return outputs
 
@@ -247,6 +245,7 @@ class Policy:
     def _use(self, frame: Steps | None) -> None:
         """Changes the buffers that the next step tries first."""
         self._frame = frame
+        self._looks = self._watch and not getattr(frame, "looks", False)
         self._step = _no_step if frame is None else frame.step
 
     def _room_for(self, rows: int) -> Buffers:
@@ -299,7 +298,7 @@ class Policy:
         """A warning for the first NaN that is seen; then nothing is looked at any more."""
         where = frame.first_nan() or self._buffers.first_nan()
         if where:
-            self._watch, self._look = False, repeat(False).__next__
+            self._watch = self._looks = False
             feeds.warn_nan(where)
 
     def __repr__(self) -> str:
@@ -313,4 +312,4 @@ def _no_step(inputs: Any) -> dict[str, Any] | None:
 
 def _looks() -> Iterator[bool]:
     """True at every step at which inputs are looked at."""
-    return cycle([*repeat(False, LOOK_EVERY - 1), True])
+    return cycle([*repeat(False, feeds.LOOK_EVERY - 1), True])

@@ -14,19 +14,118 @@ typedef struct {
 } port;
 
 typedef struct {
+    char *to;
+    const char *from;
+    size_t length;
+} move;
+
+/* A policy in wasmtime's sandbox: `call` of its C API, with fresh fuel each time. What goes in and
+ * comes out is copied to and from the sandbox' own memory. */
+typedef struct {
+    void *(*refuel)(void *context, uint64_t fuel);
+    void *(*call)(void *context, const void *function, void *values, size_t count, void **trap);
+    void *context, *function, *values, **trap;
+    uint64_t fuel;
+    PyObject *failed; /* raises what an error or a trap stands for; NULL: there is no sandbox */
+    Py_ssize_t given, all;
+    move *moves; /* those into the sandbox, then those out of it */
+} sandbox;
+
+typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     PyObject *keep; /* whatever the addresses point to */
     policy_run run;
     void *const *places;
     int rows;
+    int is_short; /* others do not get a turn while it runs: handing over takes longer */
+    int every, left; /* steps from one look for NaN to the next, and until the next */
+    sandbox box;
     int32_t *tick; /* none where the policy decides at every tick */
     int32_t decimation;
     Py_ssize_t inputs, outputs, memories;
     port *ports;    /* inputs, then outputs */
-    char **moves;   /* for each memory: where the next step reads it, and where this one wrote it */
-    size_t *lengths;
+    move *moves; /* for each memory: where the next step reads it, and where this one wrote it */
+    PyArrayObject **memory; /* what the next step reads */
 } stepper;
+
+static int has_nan(PyArrayObject *array)
+{
+    const npy_intp count = PyArray_SIZE(array);
+    const void *const data = PyArray_DATA(array);
+    npy_intp i;
+    int found = 0;
+    switch (PyArray_TYPE(array)) {
+    case NPY_FLOAT:
+        for (i = 0; i < count; i++) {
+            found |= ((const float *)data)[i] != ((const float *)data)[i];
+        }
+        break;
+    case NPY_DOUBLE:
+        for (i = 0; i < count; i++) {
+            found |= ((const double *)data)[i] != ((const double *)data)[i];
+        }
+        break;
+    case NPY_HALF:
+        for (i = 0; i < count; i++) {
+            found |= (((const uint16_t *)data)[i] & 0x7fff) > 0x7c00;
+        }
+        break;
+    default:
+        break;
+    }
+    return found;
+}
+
+/* Whether this step is one that looks for NaN, and there is one. */
+static int finds_nan(stepper *own)
+{
+    Py_ssize_t i;
+    if (--own->left > 0) {
+        return 0;
+    }
+    own->left = own->every;
+    for (i = 0; i < own->inputs; i++) {
+        if (has_nan(own->ports[i].buffer)) {
+            return 1;
+        }
+    }
+    for (i = 0; i < own->memories; i++) {
+        if (has_nan(own->memory[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void moved(const move *moves, Py_ssize_t count)
+{
+    for (; count > 0; count--, moves++) {
+        memcpy(moves->to, moves->from, moves->length);
+    }
+}
+
+/* One step; an error of the sandbox, or nothing. Memory moves on where it went well. */
+static void *stepped(const stepper *own)
+{
+    const sandbox *box = &own->box;
+    if (box->failed == NULL) {
+        own->run(own->places, own->rows);
+    } else {
+        void *error;
+        moved(box->moves, box->given);
+        error = box->refuel(box->context, box->fuel);
+        if (error == NULL) {
+            error = box->call(box->context, box->function, box->values, 2, box->trap);
+        }
+        if (error != NULL || *box->trap != NULL) {
+            return error;
+        }
+        moved(box->moves + box->given, box->all - box->given);
+    }
+    moved(own->moves, own->memories);
+    return NULL;
+}
 
 /* 1: the value is in its buffer; 0: it is not what the buffer holds, and nothing was raised. */
 static int loaded(const port *to, PyObject *value)
@@ -68,6 +167,7 @@ static PyObject *step(PyObject *self, PyObject *const *arguments, size_t count, 
 {
     stepper *own = (stepper *)self;
     PyObject *given, *results;
+    void *error;
     Py_ssize_t i;
     if (PyVectorcall_NARGS(count) > 1 || names != NULL) {
         PyErr_SetString(PyExc_TypeError, "a step takes one dict, or nothing");
@@ -88,13 +188,20 @@ static PyObject *step(PyObject *self, PyObject *const *arguments, size_t count, 
                 Py_RETURN_NONE;
             }
         }
+        if (finds_nan(own)) {
+            Py_RETURN_NONE;
+        }
     }
-    Py_BEGIN_ALLOW_THREADS
-    own->run(own->places, own->rows);
-    for (i = 0; i < own->memories; i++) {
-        memcpy(own->moves[2 * i], own->moves[2 * i + 1], own->lengths[i]);
+    if (own->is_short) {
+        error = stepped(own);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        error = stepped(own);
+        Py_END_ALLOW_THREADS
     }
-    Py_END_ALLOW_THREADS
+    if (own->box.failed != NULL && (error != NULL || *own->box.trap != NULL)) {
+        return PyObject_CallFunction(own->box.failed, "K", (unsigned long long)(uintptr_t)error);
+    }
     if (own->tick != NULL) {
         *own->tick = (*own->tick + 1) % own->decimation;
     }
@@ -114,7 +221,8 @@ static void freed(PyObject *self)
     stepper *own = (stepper *)self;
     PyMem_Free(own->ports);
     PyMem_Free(own->moves);
-    PyMem_Free(own->lengths);
+    PyMem_Free(own->memory);
+    PyMem_Free(own->box.moves);
     Py_XDECREF(own->keep);
     Py_TYPE(self)->tp_free(self);
 }
@@ -135,17 +243,59 @@ static char *address(PyObject *array)
     return (char *)PyArray_DATA((PyArrayObject *)array);
 }
 
-/* stepper(run, places, rows, ports, inputs, moves, tick, decimation, kept): see c_frame.py. */
+static move move_of(PyObject *pair)
+{
+    PyObject *to = PyTuple_GET_ITEM(pair, 0), *from = PyTuple_GET_ITEM(pair, 1);
+    return (move){address(to), address(from), (size_t)PyArray_NBYTES((PyArrayObject *)to)};
+}
+
+/* (refuel, call, context, function, values, trap, fuel, failed, into, out): see wasm_engine.py. */
+static int boxed(sandbox *box, PyObject *parts)
+{
+    unsigned long long refuel, call, context, function, values, trap, fuel;
+    PyObject *into, *out;
+    Py_ssize_t i;
+    if (parts == Py_None) {
+        return 1;
+    }
+    if (!PyArg_ParseTuple(parts, "KKKKKKKOO!O!", &refuel, &call, &context, &function, &values,
+            &trap, &fuel, &box->failed, &PyTuple_Type, &into, &PyTuple_Type, &out)) {
+        return 0;
+    }
+    box->refuel = (void *(*)(void *, uint64_t))(uintptr_t)refuel;
+    box->call = (void *(*)(void *, const void *, void *, size_t, void **))(uintptr_t)call;
+    box->context = (void *)(uintptr_t)context;
+    box->function = (void *)(uintptr_t)function;
+    box->values = (void *)(uintptr_t)values;
+    box->trap = (void **)(uintptr_t)trap;
+    box->fuel = fuel;
+    box->given = PyTuple_GET_SIZE(into);
+    box->all = box->given + PyTuple_GET_SIZE(out);
+    box->moves = PyMem_Calloc((size_t)box->all + 1, sizeof(move));
+    if (box->moves == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (i = 0; i < box->all; i++) {
+        PyObject *pairs = i < box->given ? into : out;
+        box->moves[i] = move_of(PyTuple_GET_ITEM(pairs, i < box->given ? i : i - box->given));
+    }
+    return 1;
+}
+
+/* stepper((run, places, rows), box, is_short, every, ports, inputs, moves, tick, decimation, kept):
+ * see c_frame.py. */
 static PyObject *made(PyObject *module, PyObject *arguments)
 {
     unsigned long long run, places;
-    PyObject *ports, *moves, *tick, *kept;
+    PyObject *box, *ports, *moves, *tick, *kept;
     Py_ssize_t inputs, i;
-    int rows, decimation;
+    int rows, is_short, every, decimation;
     stepper *own;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKiO!nO!OiO", &run, &places, &rows, &PyTuple_Type, &ports,
-            &inputs, &PyTuple_Type, &moves, &tick, &decimation, &kept)) {
+    if (!PyArg_ParseTuple(arguments, "(KKi)OiiO!nO!OiO", &run, &places, &rows, &box, &is_short,
+            &every, &PyTuple_Type, &ports, &inputs, &PyTuple_Type, &moves, &tick, &decimation,
+            &kept)) {
         return NULL;
     }
     own = PyObject_New(stepper, &stepper_type);
@@ -156,6 +306,8 @@ static PyObject *made(PyObject *module, PyObject *arguments)
     own->run = (policy_run)(uintptr_t)run;
     own->places = (void *const *)(uintptr_t)places;
     own->rows = rows;
+    own->is_short = is_short;
+    own->every = own->left = every;
     own->tick = tick == Py_None ? NULL : (int32_t *)(void *)address(tick);
     own->decimation = decimation;
     own->inputs = inputs;
@@ -163,9 +315,10 @@ static PyObject *made(PyObject *module, PyObject *arguments)
     own->memories = PyTuple_GET_SIZE(moves);
     own->keep = Py_NewRef(arguments);
     own->ports = PyMem_Calloc((size_t)PyTuple_GET_SIZE(ports) + 1, sizeof(port));
-    own->moves = PyMem_Calloc((size_t)own->memories * 2 + 1, sizeof(char *));
-    own->lengths = PyMem_Calloc((size_t)own->memories + 1, sizeof(size_t));
-    if (own->ports == NULL || own->moves == NULL || own->lengths == NULL) {
+    own->moves = PyMem_Calloc((size_t)own->memories + 1, sizeof(move));
+    own->memory = PyMem_Calloc((size_t)own->memories + 1, sizeof(PyArrayObject *));
+    own->box = (sandbox){0};
+    if (own->ports == NULL || own->moves == NULL || own->memory == NULL) {
         Py_DECREF(own);
         return PyErr_NoMemory();
     }
@@ -176,9 +329,12 @@ static PyObject *made(PyObject *module, PyObject *arguments)
     }
     for (i = 0; i < own->memories; i++) {
         PyObject *pair = PyTuple_GET_ITEM(moves, i);
-        own->moves[2 * i] = address(PyTuple_GET_ITEM(pair, 0));
-        own->moves[2 * i + 1] = address(PyTuple_GET_ITEM(pair, 1));
-        own->lengths[i] = (size_t)PyArray_NBYTES((PyArrayObject *)PyTuple_GET_ITEM(pair, 0));
+        own->moves[i] = move_of(pair);
+        own->memory[i] = (PyArrayObject *)PyTuple_GET_ITEM(pair, 0);
+    }
+    if (!boxed(&own->box, box)) {
+        Py_DECREF(own);
+        return NULL;
     }
     return (PyObject *)own;
 }

@@ -16,14 +16,19 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import BundleError, need
-from roadworthy.runtime.c_engine import LINE, PolicyText
+from roadworthy.runtime.c_engine import LINE, PolicyText, is_short
+from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.compiler import wasm_module
-from roadworthy.runtime.engine import Artifact
+from roadworthy.runtime.engine import Artifact, Buffers
+from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.spec.port import Array
 
 # Instructions for each row of a step: a second or two, a thousand times what a policy takes.
 FUEL = 2 * 10**9
 PAGE = 65536
+# Columns of weights side by side: what four registers of the sandbox hold, read from one end to the
+# other. Wider ones are read in passes, from further away each time.
+PANEL = 16
 # The version whose C API is called past its Python API; of others only public names are used.
 KNOWN_INSIDE = "50."
 
@@ -33,8 +38,8 @@ class WasmEngine:
 
     def __init__(self, artifact: Artifact) -> None:
         self._wasmtime: Any = need("wasmtime", extra="wasm")
-        self._text = PolicyText(artifact)
-        self._where = artifact.where
+        self._text = PolicyText(artifact, panel=PANEL)
+        self._where, self._signature = artifact.where, artifact.signature
         config = self._wasmtime.Config()
         config.consume_fuel = True
         # Other libraries take a process's signal handlers over: what must be stopped is checked for
@@ -48,6 +53,11 @@ class WasmEngine:
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> WasmEngine:
         return cls(artifact)
+
+    def buffers(self, rows: int) -> Buffers:
+        inside = version("wasmtime").startswith(KNOWN_INSIDE) and stepper() is not None
+        make = CompiledBuffers if inside else MemoryBuffers
+        return make(self._signature, self, rows=rows)
 
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         rows, dims = self._text.sizes(inputs)
@@ -81,8 +91,8 @@ class WasmEngine:
         _view(memory, store, int(starts[-1]), places)[...] = places
         run = exports["policy_run"]
         call = self._guarded(lambda: self._call(store, run, int(starts[-1]), rows))
-        given = list(zip(views, ins, strict=False))
-        taken = list(zip(outs, views[len(ins) :], strict=False))
+        given = tuple(zip(views, ins, strict=False))
+        taken = tuple(zip(outs, views[len(ins) :], strict=False))
 
         def step() -> None:
             for view, array in given:
@@ -91,6 +101,8 @@ class WasmEngine:
             for array, view in taken:
                 array[...] = view
 
+        if isinstance(call, _Inside):
+            return Bound(step, box=(*call.box, call.failed, given, taken), arrays=arrays, kept=call)
         return step
 
     def _call(self, store: Any, run: Any, place: int, rows: int) -> Callable[[], None]:
@@ -104,29 +116,7 @@ class WasmEngine:
             raise self._wasmtime.WasmtimeError("policy_run is of another type")
         if not version("wasmtime").startswith(KNOWN_INSIDE):
             return partial(_plain_call, store, run, place, rows, fuel)
-        ffi = importlib.import_module("wasmtime._bindings")
-        raw, trap = (ffi.wasmtime_val_raw_t * 2)(), ctypes.c_void_p()
-        raw[0].i32, raw[1].i32 = place, rows  # nothing overwrites them: there are no results
-        context = _address(store._context().contents)
-        places = (context, _address(run._func), _address(raw), ctypes.c_size_t(2), _address(trap))
-        word, number, count = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
-        sets = ctypes.CFUNCTYPE(word, word, number)
-        calls = ctypes.CFUNCTYPE(word, word, word, word, count, word)
-        refuel = partial(sets(("wasmtime_context_set_fuel", ffi.dll)), context, number(fuel))
-        enter = partial(calls(("wasmtime_func_call_unchecked", ffi.dll)), *places)
-
-        def call(kept: object = (store, run, raw)) -> None:
-            refuel()
-            error = enter()
-            if error:
-                held = ctypes.cast(error, ctypes.POINTER(ffi.wasmtime_error_t))
-                raise self._wasmtime.WasmtimeError._from_ptr(held)
-            if trap.value:
-                held = ctypes.cast(trap.value, ctypes.POINTER(ffi.wasm_trap_t))
-                trap.value = None
-                raise self._wasmtime.Trap._from_ptr(held)
-
-        return call
+        return _Inside(self, store, run, place, rows, fuel)
 
     def _compiled(self, dims: Mapping[str, int]) -> tuple[Any, Sequence[Array]]:
         key = tuple(sorted(dims.items()))
@@ -154,14 +144,79 @@ class WasmEngine:
             ) from error
 
 
+class _Inside:
+    """A call of wasmtime's C API: a function's arguments and its fuel, all in place.
+
+    box  the addresses of `wasmtime_context_set_fuel` and `wasmtime_func_call_unchecked`, and what
+         they take, for a caller in C
+    """
+
+    def __init__(
+        self, engine: WasmEngine, store: Any, run: Any, place: int, rows: int, fuel: int
+    ) -> None:
+        self._engine, self._wasmtime = engine, engine._wasmtime
+        self._ffi = ffi = importlib.import_module("wasmtime._bindings")
+        raw, self._trap = (ffi.wasmtime_val_raw_t * 2)(), ctypes.c_void_p()
+        raw[0].i32, raw[1].i32 = place, rows  # nothing overwrites them: there are no results
+        self._kept = (store, run, raw)
+        word, number, count = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
+        sets = ctypes.CFUNCTYPE(word, word, number)(("wasmtime_context_set_fuel", ffi.dll))
+        calls = ctypes.CFUNCTYPE(word, word, word, word, count, word)(
+            ("wasmtime_func_call_unchecked", ffi.dll)
+        )
+        context, function, values, trap = (
+            ctypes.addressof(each)
+            for each in (store._context().contents, run._func, raw, self._trap)
+        )
+        self._refuel = partial(sets, word(context), number(fuel))
+        places = (word(context), word(function), word(values), count(2), word(trap))
+        self._enter = partial(calls, *places)
+        functions = (ctypes.cast(each, word).value for each in (sets, calls))
+        self.box = (*functions, context, function, values, trap, fuel)
+
+    def __call__(self) -> None:
+        self._refuel()
+        error = self._enter()
+        if error or self._trap.value:
+            self._raise(error)
+
+    def failed(self, error: int) -> None:
+        """Raises what a call from C came back with."""
+        self._engine._guarded(partial(self._raise, error))
+
+    def _raise(self, error: int) -> None:
+        if error:
+            held = ctypes.cast(error, ctypes.POINTER(self._ffi.wasmtime_error_t))
+            raise self._wasmtime.WasmtimeError._from_ptr(held)
+        held = ctypes.cast(self._trap.value, ctypes.POINTER(self._ffi.wasm_trap_t))
+        self._trap.value = None
+        raise self._wasmtime.Trap._from_ptr(held)
+
+
+class Bound:
+    """A step in the sandbox: a call from Python, and what a caller in C needs for the same."""
+
+    entry = (0, 0, 0)
+
+    def __init__(
+        self,
+        step: Callable[[], None],
+        *,
+        box: tuple[Any, ...],
+        arrays: Sequence[Array],
+        kept: object,
+    ) -> None:
+        self._step, self.box, self.is_short = step, box, is_short(arrays)
+        self._kept = kept
+
+    def __call__(self) -> None:
+        self._step()
+
+
 def _plain_call(store: Any, run: Any, place: int, rows: int, fuel: int) -> None:
     """`policy_run` as wasmtime's Python API calls it: some twenty microseconds slower."""
     store.set_fuel(fuel)
     run(store, place, rows)
-
-
-def _address(of: Any) -> ctypes.c_void_p:
-    return ctypes.c_void_p(ctypes.addressof(of))
 
 
 def _view(memory: Any, store: Any, start: int, like: Array) -> Array:

@@ -12,7 +12,7 @@ found and whose form could be put right stand here; those that could not are nam
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
 | `ordering.py`   | sorting, medians, running extremes, searching |
-| `shapes.py`     | squeezing, sums along an axis, scattering |
+| `shapes.py`     | squeezing, sums along an axis, scattering, writing under a mask |
 """
 
 from __future__ import annotations

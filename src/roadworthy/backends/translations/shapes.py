@@ -1,4 +1,4 @@
-"""Squeezing, sums along an axis, scattering: where onnxruntime is stricter than PyTorch."""
+"""Squeezing, sums along an axis, scattering, writing under a mask."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+from onnxscript.function_libs.torch_lib.ops.core import aten_index_put
 
 from roadworthy.backends.translations.writing import op
 
 _aten = torch.ops.aten
 _NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+# Types that onnxruntime has a Where for.
+_CHOSEN = (
+    ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.INT64,
+    ir.DataType.INT32, ir.DataType.INT8, ir.DataType.UINT8,
+)  # fmt: skip
 
 
 def squeeze_dim(self: Any, dim: int) -> Any:
@@ -48,7 +54,23 @@ def scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
     return op.ScatterElements(self, index, taken, axis=dim, reduction="add")
 
 
+def index_put(self: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`x[x < 0] = 0` and `x[:, mask] = 0` are choices, where every place gets the same.
+
+    The list of places that ONNX would write to has a size that nobody knows.
+    """
+    *before, mask = indices
+    is_mask = mask is not None and mask.dtype == ir.DataType.BOOL and self.dtype in _CHOSEN
+    if is_mask and not accumulate and all(each is None for each in before):
+        behind = len(self.shape) - len(before) - len(mask.shape)
+        if len(values.shape) <= behind or all(size == 1 for size in values.shape):
+            axes = list(range(len(mask.shape), len(mask.shape) + behind))
+            return op.Where(op.Unsqueeze(mask, axes) if axes else mask, values, self)
+    return aten_index_put(self, indices, values, accumulate)
+
+
 TABLE = {
+    _aten.index_put.default: index_put,
     _aten.scatter_add.default: scatter_add,
     _aten.squeeze.dim: squeeze_dim,
     _aten.squeeze.dims: squeeze_dims,

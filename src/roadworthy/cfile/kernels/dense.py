@@ -21,7 +21,7 @@ from roadworthy.cfile.values import Buffer
 from roadworthy.spec.port import Array
 
 Storage = Literal["float32", "float16", "int8"]
-PANEL, PAD = 128, 16
+PANEL, PAD = 128, 16  # the first where nothing else is asked for
 DOT_COLUMNS, NARROW_COLUMNS, NARROW_RUN = 4, 32, 16
 # Rows and vectors of one block: its sums stay in registers.
 BLOCKS = (*((rows, wide) for rows in (4, 3, 1) for wide in (4, 2, 1)), (1, 8))
@@ -66,9 +66,9 @@ def _padded(n: int) -> int:
     return -(-n // PAD) * PAD
 
 
-def _panels(n: int) -> Iterator[tuple[int, int]]:
+def _panels(n: int, widest: int) -> Iterator[tuple[int, int]]:
     """First column and width of each panel: 128 as long as it goes, then 64, 32, 16."""
-    start, width = 0, PANEL
+    start, width = 0, widest
     while start < n:
         while width > n - start:
             width //= 2
@@ -76,14 +76,14 @@ def _panels(n: int) -> Iterator[tuple[int, int]]:
         start += width
 
 
-def places(k: int, n: int, *, rows: int, dtype: np.dtype) -> Array:
+def places(k: int, n: int, *, rows: int, dtype: np.dtype, panel: int = PANEL) -> Array:
     """Where element (k, n) of a matrix lies in its packed form."""
     if not _is_float(dtype):
         return np.arange(k * n).reshape(k, n)
     if _form(n, rows) == "dot":
         return np.arange(n) * k + np.arange(k)[:, None]
     found = np.empty((k, _padded(n)), np.int64)
-    for start, width in _panels(_padded(n)):
+    for start, width in _panels(_padded(n), panel):
         found[:, start : start + width] = (
             start * k + np.arange(k)[:, None] * width + np.arange(width)
         )
@@ -94,23 +94,25 @@ def packed_size(k: int, n: int, *, rows: int, dtype: np.dtype) -> int:
     return k * (n if _form(n, rows) == "dot" or not _is_float(dtype) else _padded(n))
 
 
-def packed(weights: Array, *, rows: int) -> Buffer:
+def packed(weights: Array, *, rows: int, panel: int = PANEL) -> Buffer:
     """A matrix (k, n) of constants as the kernel reads it."""
     k, n = weights.shape
     dtype = weights.dtype
     kept = np.dtype(np.float32) if _is_float(dtype) else dtype
     held = np.zeros(packed_size(k, n, rows=rows, dtype=dtype), kept)
-    held[places(k, n, rows=rows, dtype=dtype)] = weights
+    held[places(k, n, rows=rows, dtype=dtype, panel=panel)] = weights
     return _stored(held)
 
 
-def stored(weights: Array, *, rows: int, storage: Storage) -> tuple[Buffer, Array | None]:
+def stored(
+    weights: Array, *, rows: int, storage: Storage, panel: int = PANEL
+) -> tuple[Buffer, Array | None]:
     """A matrix (k, n) of constants in some storage, and the scale of each column of whole numbers.
 
     Half floats and bytes lie row by row, and become floats as they are read.
     """
     if storage == "float32" or not _is_float(weights.dtype):
-        return packed(weights, rows=rows), None
+        return packed(weights, rows=rows, panel=panel), None
     if storage == "float16" or weights.dtype == np.float16:
         return _stored(weights.astype(np.float16).ravel().view(np.uint16)), None
     largest = np.abs(weights).max(axis=0).astype(np.float64)
@@ -203,23 +205,30 @@ def _block(rows: int, vectors: int) -> str:
     """`rows` × `vectors` sums in registers, over all of k."""
     grid = [(r, v) for r in range(rows) for v in range(vectors)]
     if rows == 1:
-        step = ["const float x0 = p[k];"]
+        step = ["const float x0 = *p;"]
         step += [f"a0_{v} += x0 * RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
     else:
         step = [f"rw_vec w{v} = RW_LOAD(w + {v} * RW_LANES);" for v in range(vectors)]
         step += [f"RW_HOLD(w{v});" for v in range(vectors)]
-        step += [f"RW_ADD(a{r}_{v}, p[k + {r} * row], w{v});" for r, v in grid]
+        step += [f"RW_ADD(a{r}_{v}, p[{r} * row], w{v});" for r, v in grid]
     return "\n".join([
         f"static void rw_block_{rows}x{vectors}(const float *x, const float *w, const float *b,",
         "    float *y, int row, int runs, int run, int apart, int width, int wide)",
         "{",
         *(f"    rw_vec a{r}_{v} = RW_LOAD(b + {v} * RW_LANES);" for r, v in grid),
-        "    int i, k;",
+        "    int i;",
         *(["    (void)row;"] if rows == 1 else []),
         "    for (i = 0; i < runs; i++) {",
-        "        const float *p = x + i * apart;",
-        "        for (k = 0; k < run; k++, w += width) {",
-        *(f"            {line}" for line in step),
+        "        const float *p = x + i * apart, *const end = p + run;",
+        "        for (;;) {",
+        "            RW_TURNS({",
+        *(f"                {line}" for line in step),
+        "                w += width;",
+        "                RW_STAY(w);",
+        "                if (++p == end) {",
+        "                    break;",
+        "                }",
+        "            })",
         "        }",
         "    }",
         *(f"    RW_SAVE(y + {r} * wide + {v} * RW_LANES, a{r}_{v});" for r, v in grid),
@@ -240,7 +249,7 @@ _DENSE = """\
 static void rw_dense(const float *x, const float *w, const float *b, float *y,
     int rows, int n, int row, int runs, int run, int apart)
 {
-    int start = 0, width = 128, column, taken, tall, left;
+    int start = 0, width = RW_PANEL, column, taken, tall, left;
     for (; start < n; w += width * runs * run, start += width) {
         while (width > n - start) {
             width /= 2;
@@ -248,7 +257,7 @@ static void rw_dense(const float *x, const float *w, const float *b, float *y,
         for (column = 0; column < width; column += taken * RW_LANES) {
             const float *wc = w + column, *bc = b + start + column, *xr = x;
             float *yr = y + start + column;
-            const int most = rows < 3 ? 8 : RW_WIDE;
+            const int most = rows < 3 ? RW_LONG : RW_WIDE;
             taken = 1;
             while (taken < most && 2 * taken * RW_LANES <= width - column) {
                 taken *= 2;
@@ -271,7 +280,7 @@ static void rw_narrow(const float *x, const float *w, const float *b, float *y, 
     const int quarter = run / 4;
     int start = 0, width, column, k;
     for (; start < n; start += width) {
-        width = n - start >= 32 ? 32 : 16;
+        width = n - start >= 32 && RW_PANEL >= 32 ? 32 : 16;
         for (column = 0; column < width; column += RW_LANES) {
             const float *w0 = w + column, *w1 = w0 + quarter * width;
             const float *w2 = w1 + quarter * width, *w3 = w2 + quarter * width;

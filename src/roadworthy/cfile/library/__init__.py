@@ -21,7 +21,8 @@ def functions() -> dict[str, str]:
             if head:
                 lines = block[: head.start()].rstrip().rpartition("\n\n")[2]
                 comment = f"{lines}\n" if lines.startswith("/*") and "*/" in lines else ""
-                found[head[1]] = f"{comment}{block[head.start() :]}\n}}"
+                body = block[head.start() :].replace("static inline", "RW_INLINE", 1)
+                found[head[1]] = f"{comment}{body}\n}}"
     return found
 
 

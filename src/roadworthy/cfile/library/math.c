@@ -56,14 +56,19 @@ static inline float rw_exp_scale(float shifted)
     return rw_bits_float((rw_float_bits(shifted) << 23) + 0x3f800000u);
 }
 
+/* (1 + s) 2^n for n = shifted - 1.5 * 2^23, below -126 too: 2^n in two steps. */
+static inline float rw_exp_grown(float s, float shifted)
+{
+    float half = (float)(int32_t)(rw_float_bits(shifted) - 0x4b400000u) * 0.5f + 12582912.0f;
+    float other = (shifted - half) + 12582912.0f;
+    return ((1.0f + s) * rw_exp_scale(half)) * rw_exp_scale(other);
+}
+
 static inline float rw_exp(float x)
 {
     float inside = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
     float shifted = rw_exp_shifted(inside);
-    float half = (float)(int32_t)(rw_float_bits(shifted) - 0x4b400000u) * 0.5f + 12582912.0f;
-    float other = (shifted - half) + 12582912.0f;
-    float s = rw_exp_rest(inside, shifted);
-    return ((1.0f + s) * rw_exp_scale(half)) * rw_exp_scale(other);
+    return rw_exp_grown(rw_exp_rest(inside, shifted), shifted);
 }
 
 static inline float rw_expm1(float x)
@@ -77,7 +82,7 @@ static inline float rw_expm1(float x)
 static inline float rw_elu(float x, float alpha)
 {
     float low = alpha * rw_expm1(x < 0.0f ? x : 0.0f);
-    return x > 0.0f ? x : x != x ? x : low;
+    return x < 0.0f ? low : x;
 }
 
 static inline float rw_tanh(float x)
@@ -89,22 +94,23 @@ static inline float rw_tanh(float x)
     float shifted = rw_exp_shifted(twice);
     float scale = rw_exp_scale(shifted);
     float grown = scale * rw_exp_rest(twice, shifted) + (scale + 1.0f);
-    float large = copysignf(1.0f - 2.0f / grown, x);
+    float large = 1.0f - 2.0f / grown;
     p = p * u - 8.129000663757324e-3f;
     p = p * u + 2.1681642159819603e-2f;
     p = p * u - 5.394339933991432e-2f;
     p = p * u + 1.333318054676056e-1f;
     p = p * u - 3.333333134651184e-1f;
-    return a < 0.625f ? x + x * (u * p) : large;
+    return copysignf(a < 0.625f ? a + a * (u * p) : large, x);
 }
 
 static inline float rw_sigmoid(float x)
 {
     float a = fabsf(x);
-    float inside = a > 87.0f ? 87.0f : a;
+    float inside = a > 104.0f ? 104.0f : a;
     float shifted = rw_exp_shifted(-inside);
+    float s = rw_exp_rest(-inside, shifted);
     float scale = rw_exp_scale(shifted);
-    float part = scale * rw_exp_rest(-inside, shifted);
+    float part = scale * s;
     /* e^-a and 1 + e^-a, each as a sum of two floats: the quotient is then right to about an ulp. */
     float high = scale + part;
     float low = (scale - high) + part;
@@ -114,7 +120,7 @@ static inline float rw_sigmoid(float x)
     float top_rest = x < 0.0f ? low : 0.0f;
     float quotient = top / whole;
     float right = quotient + (top_rest - quotient * rest) / whole;
-    return a > 87.0f ? (x < 0.0f ? rw_exp(x) : 1.0f) : right;
+    return a > 87.0f ? (x < 0.0f ? rw_exp_grown(s, shifted) : 1.0f) : right;
 }
 
 /* e^x = 2^n (1 + rest) for |x| up to 690: this is rest, and 2^n in `scale`. */

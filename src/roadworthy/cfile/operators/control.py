@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from roadworthy.cfile.graph import Graph, Node
-from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
-from roadworthy.cfile.operators.reading import given, integer, known, needed
+from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Result, Unsupported
+from roadworthy.cfile.operators.reading import every, given, integer, known, needed
 from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value
-
-Inputs = Sequence[Result | None]
+from roadworthy.onnxgraph.graph import Graph, Node
 
 
 def _body(node: Node, name: str) -> Graph:
@@ -35,7 +31,7 @@ def _listed(inputs: Inputs, place: int) -> list[Value]:
 
 
 def _construct(walk: Lowering, node: Node, inputs: Inputs) -> list[Result]:
-    return [[needed(inputs, place) for place in range(len(inputs))]]
+    return [every(inputs)]
 
 
 def _at(walk: Lowering, node: Node, inputs: Inputs) -> list[Result]:

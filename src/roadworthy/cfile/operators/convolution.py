@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
-from roadworthy.cfile.graph import Node
 from roadworthy.cfile.kernels import dense
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.products import multiplied, product
@@ -16,6 +15,7 @@ from roadworthy.cfile.operators.reading import given, integer, integers, known, 
 from roadworthy.cfile.operators.reductions import reduced
 from roadworthy.cfile.operators.views import joined, padded, view
 from roadworthy.cfile.values import Leaf, Value, const, scalar
+from roadworthy.onnxgraph.graph import Node
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]

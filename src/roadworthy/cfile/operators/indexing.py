@@ -6,136 +6,109 @@ no input can make the C read or write past its buffers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from roadworthy.cfile.elementwise import elementwise
-from roadworthy.cfile.graph import Node
-from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
+from roadworthy.cfile.elementwise import add, elementwise, mul
+from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.reading import integer, known, needed, text
 from roadworthy.cfile.operators.views import taken, view
-from roadworthy.cfile.values import Leaf, Tree, Value, const, iota, scalar, size
+from roadworthy.cfile.statements import Scatter
+from roadworthy.cfile.values import Tree, Value, const, iota, scalar, size
+from roadworthy.onnxgraph.graph import Node
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Result | None]
 WHOLE = np.dtype(np.int64)
 
 
-def _wrapped(index: Value, length: int) -> Value:
-    """Computed numbers along an axis: negative ones count from the end, none leaves it."""
-    whole = elementwise("Cast", index, dtype=WHOLE)
-    return Tree("Wrap", (whole, scalar(length, WHOLE)), WHOLE, whole.shape)
-
-
-def _inside(index: Array, length: int) -> Array:
-    if index.size and not (-length <= index.min() and index.max() < length):
-        raise Unsupported(f"the index {index.min()} … {index.max()} on an axis of {length}")
-    return np.where(index < 0, index + length, index).astype(np.int64)
-
-
 def _lookup(walk: Lowering, data: Value, place: Value) -> Value:
-    """The elements of a stored value at computed places of its own order."""
+    """The elements of a value at places of its own order; known ones only move."""
+    if (fixed := place.known) is not None:
+        return view(walk, data, lambda each: each.reshape(-1)[fixed])
     leaf = walk.stored(data, ordered=True)
     start = int(leaf.index.flat[0]) if leaf.index.size else 0
     if start:
-        place = elementwise("Add", place, scalar(start, WHOLE))
+        place = add(place, scalar(start, WHOLE))
     return Tree("Lookup", (place,), data.dtype, place.shape, leaf.buffer)
 
 
-def _sum(*places: Value) -> Value:
-    total = places[0]
-    for each in places[1:]:
-        total = elementwise("Add", total, each)
-    return total
+def _places(start: Array, *chosen: tuple[Value, int, int]) -> Value:
+    """`start` and, for each (index, length, stride), the index along an axis times its stride.
+
+    Negative numbers count from the end. Computed ones never leave the axis.
+    """
+    if any(index.known is None for index, _, _ in chosen):
+        total: Value = iota(start)
+        for index, length, stride in chosen:
+            whole = elementwise("Cast", index, dtype=WHOLE)
+            inside = Tree("Wrap", (whole, scalar(length, WHOLE)), WHOLE, whole.shape)
+            total = add(total, mul(inside, scalar(stride, WHOLE)))
+        return total
+    for index, length, stride in chosen:
+        known = np.asarray(index.known)
+        if known.size and not (-length <= known.min() and known.max() < length):
+            raise Unsupported(f"the index {known.min()} … {known.max()} on an axis of {length}")
+        start = start + np.where(known < 0, known + length, known).astype(np.int64) * stride
+    return const(start)
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
-    return [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _grid(shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """Where each element of a shape lies, at such strides along its first axes."""
+    moves = (grid * stride for grid, stride in zip(np.indices(shape), strides, strict=False))
+    return sum(moves, np.zeros(shape, np.int64))
 
 
 def _gather(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     data, index = needed(inputs, 0), needed(inputs, 1)
-    axis = integer(node, "axis", 0)
-    axis += len(data.shape) if axis < 0 else 0
-    length = data.shape[axis]
-    if index.known is not None:
-        places = _inside(index.known, length)
-        return [view(walk, data, lambda each: each.take(places, axis))]
-    stride = _strides(data.shape)[axis]
-    everything = np.arange(size(data)).reshape(data.shape)
-    start = everything.take(0, axis)
-    lined = start.reshape(*data.shape[:axis], *(1,) * len(index.shape), *data.shape[axis + 1 :])
-    shape = (*data.shape[:axis], *index.shape, *data.shape[axis + 1 :])
-    offset = iota(np.broadcast_to(lined, shape))
-    tail = len(data.shape) - axis - 1
-    chosen = view(
-        walk, _wrapped(index, length), lambda each: each.reshape(*each.shape, *(1,) * tail)
-    )
-    moved_by = elementwise("Mul", chosen, scalar(stride, WHOLE))
-    return [_lookup(walk, data, elementwise("Add", offset, moved_by))]
-
-
-def _element_places(data: Value, index: Value, axis: int) -> Value:
-    """Where GatherElements and ScatterElements find what an index names."""
+    axis = integer(node, "axis", 0) % len(data.shape)
+    before, after = data.shape[:axis], data.shape[axis + 1 :]
     stride = _strides(data.shape)
-    grid = np.indices(index.shape)
-    fixed = sum(
-        (grid[each] * stride[each] for each in range(len(data.shape)) if each != axis),
-        np.zeros(index.shape, np.int64),
-    )
-    if index.known is not None:
-        return const(fixed + _inside(index.known, data.shape[axis]) * stride[axis])
-    chosen = elementwise("Mul", _wrapped(index, data.shape[axis]), scalar(stride[axis], WHOLE))
-    return elementwise("Add", iota(fixed), chosen)
+    others = _grid((*before, *after), (*stride[:axis], *stride[axis + 1 :]))
+    lined = others.reshape((*before, *(1,) * len(index.shape), *after))
+    start = np.broadcast_to(lined, (*before, *index.shape, *after))
+    chosen = view(walk, index, lambda each: each.reshape((*each.shape, *(1,) * len(after))))
+    return [_lookup(walk, data, _places(start, (chosen, data.shape[axis], stride[axis])))]
+
+
+def _element_places(node: Node, data: Value, index: Value) -> Value:
+    """Where GatherElements and ScatterElements find what an index names."""
+    axis, stride = integer(node, "axis", 0) % len(data.shape), _strides(data.shape)
+    others = [0 if each == axis else stride[each] for each in range(len(stride))]
+    return _places(_grid(index.shape, others), (index, data.shape[axis], stride[axis]))
 
 
 def _gather_elements(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     data, index = needed(inputs, 0), needed(inputs, 1)
-    axis = integer(node, "axis", 0) % len(data.shape)
-    places = _element_places(data, index, axis)
-    if (known_places := places.known) is not None:
-        return [view(walk, data, lambda each: each.reshape(-1)[known_places])]
-    return [_lookup(walk, data, places)]
+    return [_lookup(walk, data, _element_places(node, data, index))]
 
 
 def _nd_places(walk: Lowering, data: Value, index: Value, batch: int = 0) -> Value:
     """Where GatherND and ScatterND find what the last axis of an index names, slices included."""
-    depth = index.shape[-1]
-    lead = index.shape[:-1]
-    rest = data.shape[batch + depth :]
-    stride = _strides(data.shape)
-    inner = np.arange(int(np.prod(rest, dtype=np.int64))).reshape(rest)
-    start = np.zeros(lead, np.int64)
-    grid = np.indices(lead)
-    for axis in range(batch):
-        start += grid[axis] * stride[axis]
-    fixed = start.reshape(*lead, *(1,) * len(rest)) + inner
-    if index.known is not None:
-        for place in range(depth):
-            inside = _inside(index.known[..., place], data.shape[batch + place])
-            fixed = fixed + (inside * stride[batch + place]).reshape(*lead, *(1,) * len(rest))
-        return const(fixed)
+    *lead, depth = index.shape
+    rest, stride = data.shape[batch + depth :], _strides(data.shape)
+    lined = (*lead, *(1,) * len(rest))
+    start = _grid(lead, stride[:batch]).reshape(lined) + np.arange(math.prod(rest)).reshape(rest)
     index = walk.stored(index)
-    total: Value = iota(fixed)
-    for place in range(depth):
-        part = view(
-            walk,
-            taken(walk, index, ..., place),
-            lambda each: each.reshape(*lead, *(1,) * len(rest)),
+    chosen = [
+        (
+            view(walk, taken(walk, index, ..., place), lambda each: each.reshape(lined)),
+            data.shape[batch + place],
+            stride[batch + place],
         )
-        chosen = _wrapped(part, data.shape[batch + place])
-        total = elementwise(
-            "Add", total, elementwise("Mul", chosen, scalar(stride[batch + place], WHOLE))
-        )
-    return total
+        for place in range(depth)
+    ]
+    return _places(start, *chosen)
 
 
 def _gather_nd(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     data, index = needed(inputs, 0), needed(inputs, 1)
     places = _nd_places(walk, data, index, integer(node, "batch_dims", 0))
-    if (known_places := places.known) is not None:
-        return [view(walk, data, lambda each: each.reshape(-1)[known_places])]
     return [_lookup(walk, data, places)]
 
 
@@ -145,24 +118,20 @@ def _scattered(
     how = text(node, "reduction", "none")
     if how not in ("none", "add", "mul", "max", "min"):
         raise Unsupported(f"reduction={how}")
-    count = size(data)
-    buffer = walk.work(data.dtype, count)
-    everywhere = np.arange(count)
     if data.dtype != updates.dtype or (places.shape != updates.shape):
         raise Unsupported(f"updates {updates.dtype} {updates.shape} at {places.shape} places")
-    walk.write(buffer, everywhere, data)
-    if size(updates):
-        if places.known is not None and how == "none":
-            walk.write(buffer, places.known, updates)
-        else:
-            walk.scatter(buffer, places, updates, how)
-    return [Leaf(buffer, everywhere.reshape(data.shape))]
+    made = walk.room(data.dtype, data.shape)
+    walk.write(made.buffer, made.index, data)
+    if places.known is not None and how == "none":
+        walk.write(made.buffer, places.known, updates)
+    elif size(updates):
+        walk.add(Scatter(target=made.buffer, place=places, value=updates, how=how))
+    return [made]
 
 
 def _scatter_elements(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     data, index, updates = (needed(inputs, place) for place in range(3))
-    axis = integer(node, "axis", 0) % len(data.shape)
-    return _scattered(walk, node, data, _element_places(data, index, axis), updates)
+    return _scattered(walk, node, data, _element_places(node, data, index), updates)
 
 
 def _scatter_nd(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -174,14 +143,11 @@ def _one_hot(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     depth = int(known(inputs, 1, "a depth").item())
     values = walk.stored(needed(inputs, 2))
     index = elementwise("Cast", needed(inputs, 0), dtype=WHOLE)
-    axis = integer(node, "axis", -1)
-    axis = axis + len(index.shape) + 1 if axis < 0 else axis
+    axis = integer(node, "axis", -1) % (len(index.shape) + 1)
     lined = view(walk, index, lambda each: np.expand_dims(each, axis))
     grid = np.arange(depth).reshape(depth, *(1,) * (len(index.shape) - axis))
     low = elementwise("Less", lined, scalar(0, WHOLE))
-    stored = walk.stored(
-        elementwise("Where", low, elementwise("Add", lined, scalar(depth, WHOLE)), lined)
-    )
+    stored = walk.stored(elementwise("Where", low, add(lined, scalar(depth, WHOLE)), lined))
     lone = view(walk, values, lambda each: each.reshape(-1))
     off, on = (taken(walk, lone, place) for place in (0, 1))
     return [elementwise("Where", elementwise("Equal", stored, const(grid)), on, off)]

@@ -3,59 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
-from roadworthy.cfile.graph import Node
-from roadworthy.cfile.lowering import Result, Unsupported
+from roadworthy.cfile.lowering import Inputs, Unsupported
 from roadworthy.cfile.values import Value
+from roadworthy.onnxgraph.graph import Node
 from roadworthy.spec.port import Array
 
 
-def integer(node: Node, name: str, default: int) -> int:
+def _attribute(node: Node, name: str, default: object, *kinds: type) -> object:
     value = node.attributes.get(name, default)
-    if not isinstance(value, int):
+    if not isinstance(value, kinds):
         raise Unsupported(f"{name}={value!r}")
     return value
+
+
+def integer(node: Node, name: str, default: int) -> int:
+    return cast("int", _attribute(node, name, default, int))
 
 
 def number(node: Node, name: str, default: float) -> float:
-    value = node.attributes.get(name, default)
-    if not isinstance(value, (int, float)):
-        raise Unsupported(f"{name}={value!r}")
     # As a float32: that is what the file holds.
-    return float(np.float32(value))
+    return float(np.float32(cast("float", _attribute(node, name, default, int, float))))
 
 
 def integers(node: Node, name: str, default: Sequence[int]) -> list[int]:
-    value = node.attributes.get(name, default)
-    if not isinstance(value, (tuple, list)):
-        raise Unsupported(f"{name}={value!r}")
-    return [int(each) for each in value]
+    return list(cast("Sequence[int]", _attribute(node, name, default, tuple, list)))
 
 
 def text(node: Node, name: str, default: str) -> str:
-    value = node.attributes.get(name, default)
-    if not isinstance(value, str):
-        raise Unsupported(f"{name}={value!r}")
-    return value
+    return cast("str", _attribute(node, name, default, str))
 
 
-def given(inputs: Sequence[Result | None], position: int) -> Value | None:
+def given(inputs: Inputs, position: int) -> Value | None:
     value = inputs[position] if position < len(inputs) else None
     if isinstance(value, list):
         raise Unsupported("a sequence where a value should be")
     return value
 
 
-def needed(inputs: Sequence[Result | None], position: int) -> Value:
+def needed(inputs: Inputs, position: int) -> Value:
     value = given(inputs, position)
     if value is None:
         raise Unsupported(f"input {position} is missing")
     return value
 
 
-def known(inputs: Sequence[Result | None], position: int, what: str) -> Array:
+def every(inputs: Inputs) -> list[Value]:
+    return [needed(inputs, position) for position in range(len(inputs))]
+
+
+def known(inputs: Inputs, position: int, what: str) -> Array:
     """An input that must not depend on the inputs of the policy: a size, an axis."""
     found = needed(inputs, position).known
     if found is None:
@@ -63,7 +63,7 @@ def known(inputs: Sequence[Result | None], position: int, what: str) -> Array:
     return found
 
 
-def numbers(inputs: Sequence[Result | None], position: int, what: str) -> list[int] | None:
+def numbers(inputs: Inputs, position: int, what: str) -> list[int] | None:
     """Known whole numbers, or None where the input is left out."""
     if given(inputs, position) is None:
         return None

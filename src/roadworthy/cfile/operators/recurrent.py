@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
-from roadworthy.cfile.graph import Node
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.products import product
 from roadworthy.cfile.operators.reading import given, integer, known, needed, text
 from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value, const, scalar
+from roadworthy.onnxgraph.graph import Node
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]

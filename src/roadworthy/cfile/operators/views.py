@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from types import EllipsisType
 
 import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
-from roadworthy.cfile.graph import DTYPES, Node
-from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
+from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.reading import (
+    every,
     given,
     integer,
     integers,
@@ -20,21 +21,19 @@ from roadworthy.cfile.operators.reading import (
     text,
 )
 from roadworthy.cfile.values import Leaf, Tree, Value, const, moved, size
+from roadworthy.onnxgraph.graph import DTYPES, Node
 from roadworthy.spec.port import Array
 
-Inputs = Sequence[Result | None]
-
-
+Shape = tuple[int, ...]
+Move = Callable[[Array], Array]
 # What NumPy takes between brackets.
 Index = Array | slice | int | EllipsisType | None
 
 
-def view(walk: Lowering, value: Value, move: Callable[[Array], Array]) -> Value:
+def view(walk: Lowering, value: Value, move: Move) -> Value:
     """The value moved; a tree whose elements would be computed again is written out first."""
-    if isinstance(value, Tree):
-        shape = move(np.broadcast_to(np.int64(0), value.shape)).shape
-        if np.prod(shape, dtype=np.int64) > size(value):
-            value = walk.stored(value)
+    if isinstance(value, Tree) and move(np.broadcast_to(0, value.shape)).size > size(value):
+        value = walk.stored(value)
     return moved(value, move)
 
 
@@ -43,66 +42,61 @@ def taken(walk: Lowering, value: Value, *index: Index) -> Value:
     return view(walk, value, lambda each: np.asarray(each[index]))
 
 
-def _reshape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x, shape = needed(inputs, 0), [int(each) for each in known(inputs, 1, "a shape")]
+def moving(find: Callable[[Node, Inputs, Shape], Move]) -> Lower:
+    """An operator that moves the elements of its first input, as its node and that shape say."""
+
+    def lower(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+        x = needed(inputs, 0)
+        return [view(walk, x, find(node, inputs, x.shape))]
+
+    return lower
+
+
+def _reshape(node: Node, inputs: Inputs, old: Shape) -> Move:
+    shape = known(inputs, 1, "a shape").tolist()
     if not integer(node, "allowzero", 0):
-        shape = [x.shape[axis] if each == 0 else each for axis, each in enumerate(shape)]
-    return [view(walk, x, lambda index: index.reshape(shape))]
+        shape = [old[axis] if each == 0 else each for axis, each in enumerate(shape)]
+    return lambda index: index.reshape(shape)
 
 
-def _flatten(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x = needed(inputs, 0)
-    axis = integer(node, "axis", 1)
-    axis += len(x.shape) if axis < 0 else 0
-    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
-    return [view(walk, x, lambda index: index.reshape(rows, -1))]
+def _flatten(node: Node, inputs: Inputs, old: Shape) -> Move:
+    rows = math.prod(old[: integer(node, "axis", 1)])
+    return lambda index: index.reshape(rows, -1)
 
 
-def _transpose(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x = needed(inputs, 0)
-    order = integers(node, "perm", range(len(x.shape))[::-1])
-    return [view(walk, x, lambda index: index.transpose(order))]
+def _transpose(node: Node, inputs: Inputs, old: Shape) -> Move:
+    order = integers(node, "perm", range(len(old))[::-1])
+    return lambda index: index.transpose(order)
 
 
-def _squeeze(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x, axes = needed(inputs, 0), numbers(inputs, 1, "axes")
-    if axes is None:
-        return [view(walk, x, np.squeeze)]
-    return [view(walk, x, lambda index: np.squeeze(index, tuple(axes)))]
+def _squeeze(node: Node, inputs: Inputs, old: Shape) -> Move:
+    axes = numbers(inputs, 1, "axes")
+    return lambda index: np.squeeze(index, None if axes is None else tuple(axes))
 
 
-def _unsqueeze(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    axes = tuple(int(each) for each in known(inputs, 1, "axes").ravel())
-    return [view(walk, needed(inputs, 0), lambda index: np.expand_dims(index, axes))]
+def _unsqueeze(node: Node, inputs: Inputs, old: Shape) -> Move:
+    axes = known(inputs, 1, "axes").ravel().tolist()
+    return lambda index: np.expand_dims(index, axes)
 
 
-def _expand(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x = needed(inputs, 0)
-    shape = np.broadcast_shapes(x.shape, tuple(int(each) for each in known(inputs, 1, "a shape")))
-    return [view(walk, x, lambda index: np.broadcast_to(index, shape))]
+def _expand(node: Node, inputs: Inputs, old: Shape) -> Move:
+    shape = np.broadcast_shapes(old, tuple(known(inputs, 1, "a shape").tolist()))
+    return lambda index: np.broadcast_to(index, shape)
 
 
-def _tile(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    times = [int(each) for each in known(inputs, 1, "repeats")]
-    return [view(walk, needed(inputs, 0), lambda index: np.tile(index, times))]
+def _tile(node: Node, inputs: Inputs, old: Shape) -> Move:
+    times = known(inputs, 1, "repeats").tolist()
+    return lambda index: np.tile(index, times)
 
 
-def _slice(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x = needed(inputs, 0)
-    starts, ends = (known(inputs, place, "a slice").ravel() for place in (1, 2))
-    axes = numbers(inputs, 3, "axes") or list(range(len(starts)))
+def _slice(node: Node, inputs: Inputs, old: Shape) -> Move:
+    starts, ends = (known(inputs, place, "a slice").ravel().tolist() for place in (1, 2))
+    axes = numbers(inputs, 3, "axes") or range(len(starts))
     steps = numbers(inputs, 4, "a step") or [1] * len(starts)
-    taken = [slice(None)] * len(x.shape)
-    for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
-        length = x.shape[axis]
-        first = start + length if start < 0 else start
-        last = end + length if end < 0 else end
-        if step > 0:
-            taken[axis] = slice(min(max(first, 0), length), min(max(last, 0), length), step)
-        else:
-            stop = max(last, -1)
-            taken[axis] = slice(min(first, length - 1), None if stop < 0 else stop, step)
-    return [view(walk, x, lambda index: index[tuple(taken)])]
+    taken = [slice(None)] * len(old)
+    for axis, *ends_and_step in zip(axes, starts, ends, steps, strict=True):
+        taken[axis] = slice(*ends_and_step)
+    return lambda index: index[tuple(taken)]
 
 
 def _split(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -126,30 +120,25 @@ def joined(walk: Lowering, parts: Sequence[Value], axis: int) -> Value:
     parts = [each for each in parts if size(each)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    every = [each.known for each in parts]
-    if all(each is not None for each in every):
-        return const(np.concatenate(every, axis))  # type: ignore[arg-type]
+    known_parts = [each.known for each in parts]
+    if all(each is not None for each in known_parts):
+        return const(np.concatenate(known_parts, axis))  # type: ignore[arg-type]
     first = parts[0]
     if isinstance(first, Leaf) and all(
         isinstance(each, Leaf) and each.buffer is first.buffer for each in parts
     ):
         return Leaf(first.buffer, np.concatenate([each.index for each in parts], axis))  # type: ignore[union-attr]
-    axis += len(first.shape) if axis < 0 else 0
-    length = sum(each.shape[axis] for each in parts)
-    shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
-    buffer = walk.work(first.dtype, int(np.prod(shape, dtype=np.int64)))
-    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
-    start = 0
-    for each in parts:
-        end = start + each.shape[axis]
-        walk.write(buffer, places.take(range(start, end), axis), each)
-        start = end
-    return Leaf(buffer, places)
+    ends = np.cumsum([each.shape[axis] for each in parts])
+    shape = list(first.shape)
+    shape[axis] = int(ends[-1])
+    made = walk.room(first.dtype, shape)
+    for each, places in zip(parts, np.split(made.index, ends[:-1], axis), strict=True):
+        walk.write(made.buffer, places, each)
+    return made
 
 
 def _concat(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    parts = [needed(inputs, place) for place in range(len(inputs))]
-    return [joined(walk, parts, integer(node, "axis", 0))]
+    return [joined(walk, every(inputs), integer(node, "axis", 0))]
 
 
 def padded(walk: Lowering, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
@@ -161,14 +150,13 @@ def padded(walk: Lowering, x: Value, widths: Sequence[tuple[int, int]], fill: Va
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     if not any(a or b for a, b in widths):
         return x
-    shape = tuple(a + each + b for (a, b), each in zip(widths, x.shape, strict=True))
-    count = int(np.prod(shape, dtype=np.int64))
-    places = np.arange(count).reshape(shape)
-    buffer = walk.work(x.dtype, count)
+    shape = [a + each + b for (a, b), each in zip(widths, x.shape, strict=True)]
     inside = tuple(slice(a, a + each) for (a, _), each in zip(widths, x.shape, strict=True))
-    walk.write(buffer, places, moved(fill, lambda index: np.broadcast_to(index.reshape(()), shape)))
-    walk.write(buffer, places[inside], x)
-    return Leaf(buffer, places)
+    made = walk.room(x.dtype, shape)
+    border = moved(fill, lambda index: np.broadcast_to(index.reshape(()), shape))
+    walk.write(made.buffer, made.index, border)
+    walk.write(made.buffer, made.index[inside], x)
+    return made
 
 
 def _pad(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
@@ -193,17 +181,17 @@ def _identity(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _shape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     shape = needed(inputs, 0).shape
     if node.op == "Size":
-        return [const(np.asarray(np.prod(shape, dtype=np.int64)))]
+        return [const(np.asarray(math.prod(shape)))]
     end = node.attributes.get("end")
     chosen = shape[integer(node, "start", 0) : end if isinstance(end, int) else None]
     return [const(np.asarray(chosen, dtype=np.int64))]
 
 
 def _filled(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    shape = tuple(int(each) for each in known(inputs, 0, "a shape"))
+    shape = known(inputs, 0, "a shape").tolist()
     value = node.attributes.get("value")
     array = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
-    walk.work(array.dtype, int(np.prod(shape, dtype=np.int64)))
+    walk.work(array.dtype, math.prod(shape))  # refuses what is larger than any policy
     return [const(np.broadcast_to(array.reshape(()), shape))]
 
 
@@ -237,10 +225,10 @@ def _trilu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 
 OPERATORS: dict[str, Lower] = {
-    "Reshape": _reshape, "Flatten": _flatten, "Transpose": _transpose, "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze, "Expand": _expand, "Tile": _tile, "Slice": _slice, "Split": _split,
-    "Concat": _concat, "Pad": _pad, "Identity": _identity, "Dropout": _identity, "Shape": _shape,
-    "Size": _shape, "ConstantOfShape": _filled, "Constant": _constant, "Range": _range,
-    "EyeLike": _eye_like,
+    "Reshape": moving(_reshape), "Flatten": moving(_flatten), "Transpose": moving(_transpose),
+    "Squeeze": moving(_squeeze), "Unsqueeze": moving(_unsqueeze), "Expand": moving(_expand),
+    "Tile": moving(_tile), "Slice": moving(_slice), "Split": _split, "Concat": _concat,
+    "Pad": _pad, "Identity": _identity, "Dropout": _identity, "Shape": _shape, "Size": _shape,
+    "ConstantOfShape": _filled, "Constant": _constant, "Range": _range, "EyeLike": _eye_like,
     "Trilu": _trilu,
 }  # fmt: skip

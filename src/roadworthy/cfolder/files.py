@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.cfile.graph import read
 from roadworthy.cfile.kernels.dense import Storage
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.render import literal
-from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, work_struct
+from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, unique, work_struct
+from roadworthy.onnxgraph.graph import read
 from roadworthy.spec.port import BATCH, Memory, Port
 from roadworthy.spec.signature import Signature
 
@@ -43,20 +43,7 @@ class Interface:
 
     def place(self, name: str) -> Place:
         """The port of the graph with a name of the signature."""
-        index = self._order.index(name)
-        return (*self.code.inputs, *self.code.outputs)[index]
-
-    @property
-    def _order(self) -> list[str]:
-        return [*self.ins, *self.outs]
-
-    @property
-    def ins(self) -> list[str]:
-        return list(self.names)[: len(self.code.inputs)]
-
-    @property
-    def outs(self) -> list[str]:
-        return list(self.names)[len(self.code.inputs) :]
+        return (*self.code.inputs, *self.code.outputs)[list(self.names).index(name)]
 
     @property
     def fixed(self) -> int | None:
@@ -84,12 +71,7 @@ def interface(model: bytes, signature: Signature, *, weights: Storage = "float32
 def _identifier(name: str, taken: set[str]) -> str:
     base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "port"
     base = f"{base}_" if base in _WORDS or base[0].isdigit() else base
-    base = f"p{base}" if base[0].isdigit() else base
-    own, number = base, 2
-    while own in taken:
-        own, number = f"{base}_{number}", number + 1
-    taken.add(own)
-    return own
+    return unique(f"p{base}" if base[0].isdigit() else base, taken)
 
 
 def _said(text: object) -> str:
@@ -218,7 +200,7 @@ def source(own: Interface) -> str:
         members[signature.clock] = "&state->tick"
     count = len(own.names) + 1
     lines += [f"    void *places[{count}];"]
-    for number, name in enumerate((*own.ins, *own.outs)):
+    for number, name in enumerate(own.names):
         lines += [f"    places[{number}] = (void *){members[name]};"]
     lines += [f"    places[{count - 1}] = &state->work;"]
     lines += [f"    policy_run(places, {'1' if own.fixed else 'POLICY_ROWS'});"]

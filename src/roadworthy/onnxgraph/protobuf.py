@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 
 # A number as it stands (varint, or the bits of a fixed one), or text or a message.
@@ -36,6 +37,35 @@ def fields(message: memoryview) -> Iterator[tuple[int, Field]]:
         place += size
 
 
+def grouped(message: memoryview) -> defaultdict[int, list[Field]]:
+    """Number → contents of each field, in the order of the file."""
+    found = defaultdict[int, list[Field]](list)
+    for number, content in fields(message):
+        found[number].append(content)
+    return found
+
+
+def content(field: Field) -> memoryview:
+    if isinstance(field, int):
+        raise NotAModel("a number stands where a message should")
+    return field
+
+
+def number(field: Field) -> int:
+    if not isinstance(field, int):
+        raise NotAModel("a message stands where a number should")
+    return field
+
+
+def text(field: Field) -> str:
+    return str(content(field), "utf-8")
+
+
+def last_text(several: list[Field]) -> str:
+    """A text that is there once, or not at all: the last counts, as protobuf says."""
+    return text(several[-1]) if several else ""
+
+
 def varint(message: memoryview, place: int) -> tuple[int, int]:
     """A number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
@@ -44,7 +74,7 @@ def varint(message: memoryview, place: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         place, shift = place + 1, shift + 7
         if byte < 128:
-            return value, place
+            return value & (2**64 - 1), place
     raise NotAModel("it ends in the middle of a number")
 
 
@@ -55,15 +85,15 @@ def signed(value: int) -> int:
 
 def real(bits: int) -> float:
     """A fixed field of four bytes as the float that it holds."""
-    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+    return float(struct.unpack("<f", struct.pack("<I", bits & (2**32 - 1)))[0])
 
 
-def integers(content: Field) -> list[int]:
+def integers(field: Field) -> list[int]:
     """A repeated number, packed or not."""
-    if isinstance(content, int):
-        return [signed(content)]
+    if isinstance(field, int):
+        return [signed(field)]
     found, place = [], 0
-    while place < len(content):
-        value, place = varint(content, place)
+    while place < len(field):
+        value, place = varint(field, place)
         found.append(signed(value))
     return found

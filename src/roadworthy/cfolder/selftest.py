@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from roadworthy.cfile.files import Interface
 from roadworthy.cfile.render import literal
+from roadworthy.cfolder.files import Interface
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.tolerance import gaps
 from roadworthy.spec.trace import Trace, exponents
