@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,10 +125,11 @@ ENVIRONMENTS = {
 }
 
 
-def exported(folder: Path) -> dict[str, Path]:
-    """Every policy's bundle, by name; what lies in the folder already is taken from there."""
+def exported(folder: Path, wanted: Collection[str] | None = None) -> dict[str, Path]:
+    """The bundles of some policies, or of all, by name; one that lies there is taken as it is."""
     given = sources()
-    found = {name: folder / name.replace(" ", "_") for name in (*given, *ENVIRONMENTS)}
+    names = [name for name in (*given, *ENVIRONMENTS) if not wanted or name in wanted]
+    found = {name: folder / name.replace(" ", "_") for name in names}
     for name, place in found.items():
         if place.is_dir():
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib.util
 import os
 import statistics
 import subprocess
@@ -268,6 +269,10 @@ def io_binding(model: bytes, signature: rw.Signature, tick: int) -> Loop:
     return loop
 
 
+def has_sandbox() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("wasmtime", "ziglang"))
+
+
 def sandbox(bundle: rw.Bundle, folder: Path, work: Path, rounds: int) -> dict[str, float]:
     """Microseconds of a step: the WebAssembly called from C, and onnxruntime's IO binding.
 
@@ -316,27 +321,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--out", type=Path, default=machine.RESULTS / "c_speed.json")
+    parser.add_argument("--policies", nargs="*", choices=BY_HAND, help="only these")
     parser.add_argument("--folder", type=Path, help="where bundles are kept for the next time")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
         given = sources()
-        places = exported(arguments.folder or Path(scratch) / "bundles")
+        places = exported(
+            arguments.folder or Path(scratch) / "bundles", arguments.policies or list(BY_HAND)
+        )
         for title, folder in places.items():
-            if title not in BY_HAND:
-                continue
             work = Path(scratch) / folder.name
             work.mkdir()
             actor = ENVIRONMENTS[title]() if title in ENVIRONMENTS else None
             source = rw.Source(actor, example=OBS) if actor else given[title]
             bundle = rw.Bundle.open(folder)
             loop, prepared = loops(title, source, bundle, work, arguments.rounds)
-            box = sandbox(bundle, folder, work, arguments.rounds)
+            box = sandbox(bundle, folder, work, arguments.rounds) if has_sandbox() else {}
             ratios = {
                 f"{each}_over_hand": loop[each] / loop["hand"] for each in ("fast", "reproducible")
             }
-            ratios["wasm_over_io_binding"] = box["wasm"] / box["io_binding"]
+            if box:
+                ratios["wasm_over_io_binding"] = box["wasm"] / box["io_binding"]
             results[title] = {"loop_us": loop | box, **ratios, **prepared}
             row = {**loop, **box, **ratios, **prepared}
             print(title, {k: round(v, 2) for k, v in row.items()}, flush=True)

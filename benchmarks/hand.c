@@ -133,7 +133,11 @@ void lstm(const float *w, const float *b, int k, int hidden, int loops, const fl
 
 /* Blocks of 4 or 3 rows by 4 or 2 vectors, written out: gcc keeps no array of vectors in registers.
  * A number that is multiplied comes straight from memory, spread by the instruction itself. */
+#if defined(__AVX512F__)
 #define FMA(a, x, w) __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(a) : "v"(w), "m"(x))
+#else
+#define FMA(a, x, w) (a += (x) * (w))
+#endif
 #define COLUMN4(v) { const vec t = LOAD(w + 16 * v); FMA(a##v, p[0], t); FMA(b##v, p[row], t); \
     FMA(c##v, p[2 * row], t); FMA(d##v, p[3 * row], t); }
 #define COLUMN3(v) { const vec t = LOAD(w + 16 * v); FMA(a##v, p[0], t); FMA(b##v, p[row], t); \

@@ -175,6 +175,7 @@ BENCHMARKS = (
 SMALL = {
     "export_time": ("--policies", "MLP 48-512-256-128-12", "--rounds", "1"),
     "torchrl_rollouts": ("--frames", "100", "--steps", "50", "--rounds", "2"),
+    "c_speed": ("--policies", "MLP 4-64-64-2"),
 }
 
 
