@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import types
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -82,7 +83,7 @@ class GraphYardstick:
     def __init__(self, signature: Signature, program: torch.export.ExportedProgram) -> None:
         self.inexact = ""
         self._signature = signature
-        self._module = program.graph_module
+        self._module = _without_assertions(program.graph_module)
         self._specs = program.graph_signature
         self._lifted = list(_lifted(program))
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
@@ -241,6 +242,23 @@ def _is_smooth(node: torch.fx.Node, varying: Container[torch.fx.Node]) -> bool:
         return len(node.args) == 2 and not node.kwargs and node.args[1] not in varying
     # What is no operator computes with sizes, or takes one of several results.
     return name in _SMOOTH or isinstance(node.target, types.BuiltinFunctionType)
+
+
+def _without_assertions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph without what torch.export could not prove about its sizes.
+
+    It asserts such things as that a sequence is not as long as the batch has rows, from the example
+    alone: one row would be refused. Whether sizes are right the checks show.
+    """
+    target = torch.ops.aten._assert_scalar.default
+    if not module.graph.find_nodes(op="call_function", target=target):
+        return module
+    made = copy.deepcopy(module)
+    for node in made.graph.find_nodes(op="call_function", target=target):
+        made.graph.erase_node(node)
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return made
 
 
 def _copied(value: Any) -> Any:
