@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "verifying": {*ASKING, "comparing"},
     "shrinking": {*BASE, "spec", "cfile", "cfolder", "runtime", "envs"},
     "diagnosing": {*EVERYTHING, "exporting"},
-    "compat": {*EVERYTHING, "exporting"},
+    "compat": {*EVERYTHING, "exporting", "emitting"},
     "emitting": {*BASE, "spec", "targets", "runtime"},
     "many": {*BASE, "spec", "targets", "runtime"},
     "demo": set(),

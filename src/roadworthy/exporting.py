@@ -6,6 +6,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,10 @@ from roadworthy import targets as target_table
 from roadworthy.adapters import adapter_for
 from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
-from roadworthy.backends.departures import departures
+from roadworthy.backends.departures import departures, has_sigmoids
 from roadworthy.border import answers
 from roadworthy.capture.devices import new_tensors_are_here
+from roadworthy.capture.export_mode import collecting_rarely
 from roadworthy.capture.versions import installed, refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
@@ -79,7 +81,7 @@ class ExportPlan:
     """All that was asked for: the targets, the user's own operators, repairs, and the options.
 
     `frame_skip` and `metadata` go into the signature beside the ports.
-    `memory_defaults` is as the backends' settings say
+    `memory_defaults` and `whole_sigmoids` are as the backends' settings say
     """
 
     targets: Sequence[str] = (target_table.DEFAULT,)
@@ -90,6 +92,7 @@ class ExportPlan:
     metadata: RobotMetadata | None = None
     options: ExportOptions = ExportOptions()
     memory_defaults: bool = False
+    whole_sigmoids: bool = False
 
     def __post_init__(self) -> None:
         refuse_bad_tables(self.translations, self.decompositions)
@@ -111,6 +114,7 @@ class ExportPlan:
             ir_version=self.options.ir_version,
             translations=self.translations,
             memory_defaults=self.memory_defaults,
+            whole_sigmoids=self.whole_sigmoids,
         )
 
     def completed(self, program: Program) -> Program:
@@ -132,6 +136,10 @@ class ExportPlan:
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
         return backends.get(target).configured(self.settings)
+
+    def backends(self) -> dict[str, Backend]:
+        """The backend of every target."""
+        return {name: self.backend(name) for name in self.targets}
 
 
 @answers
@@ -259,12 +267,14 @@ def export_source(
     if isinstance(source, Source):
         refuse_broken(source.module)
         refuse_forgotten_normalizer(source)
+    around_a_simulator = isinstance(source, EnvironmentSource)
     try:
-        program, original = captured(source, plan)
-        program = plan.completed(program)
-        for note in program.fixes:
-            plan.say(f"fixed {note.where}: {note.what}")
-        return write_bundle(program, original, folder, plan)
+        with collecting_rarely() if around_a_simulator else nullcontext():
+            program, original = captured(source, plan)
+            program = plan.completed(program)
+            for note in program.fixes:
+                plan.say(f"fixed {note.where}: {note.what}")
+            return write_bundle(program, original, folder, plan)
     except (ExportError, CertificateFailed) as error:
         if isinstance(source, Source):
             add_static_findings(error, source)
@@ -289,14 +299,9 @@ def write_bundle(
     """The certified bundle of a program, compared with what it was captured from."""
     target, options = Path(folder), plan.options
     program = decomposed(program, plan.decompositions)
-    lowering = {name: plan.backend(name) for name in plan.targets}
+    lowering = plan.backends()
     with sealing.new_bundle(target) as partial:
-        files = {}
-        for name, backend in lowering.items():
-            plan.say(target_table.get(name).stage)
-            with new_tensors_are_here():
-                written = backend.lower(program, partial)
-            files[name] = [path.relative_to(partial).as_posix() for path in written]
+        files = _lowered(program, lowering, plan, partial)
         plan.say("recording the original")
         program = replace(program, sampling=original.tried(program.signature, program.sampling))
         trace = original.record(program.signature, seed=options.seed, sampling=program.sampling)
@@ -304,14 +309,16 @@ def write_bundle(
         yardstick = original.yardstick(program.signature)
         trace = with_allowance(trace, yardstick, program.signature, options.seed)
         (partial / bundles.TRACE).write_bytes(trace.to_bytes())
-        for backend in lowering.values():
-            if isinstance(backend, WritesTrace):
-                backend.add_trace(trace, partial)
+        _add_trace(lowering, trace, partial)
         described = manifest(program, files, plan)
         sealing.write_json(partial / bundles.MANIFEST, described)
         certificate = _certify(partial, original, options)
+        if not certificate.passed and "onnx" in files and has_sigmoids(program):
+            certificate, plan = _with_whole_sigmoids(
+                program, original, plan, partial, trace, certificate
+            )
         if "onnx" in files:
-            notes = departures(program, plan.translations)
+            notes = departures(program, plan.translations, whole_sigmoids=plan.whole_sigmoids)
             certificate = replace(certificate, findings=(*certificate.findings, *notes))
         if not certificate.passed:
             if not options.allow_uncertified:
@@ -324,6 +331,50 @@ def write_bundle(
         if not target_table.get(name).code:  # it was loaded and stepped here: it need not be tried
             remember(bundle.files_of(name).values())
     return bundle
+
+
+def _lowered(
+    program: Program, lowering: Mapping[str, Backend], plan: ExportPlan, partial: Path
+) -> dict[str, list[str]]:
+    """The files of each target, as they are named in the bundle."""
+    files = {}
+    for name, backend in lowering.items():
+        plan.say(target_table.get(name).stage)
+        with new_tensors_are_here():
+            written = backend.lower(program, partial)
+        files[name] = [path.relative_to(partial).as_posix() for path in written]
+    return files
+
+
+def _add_trace(lowering: Mapping[str, Backend], trace: Trace, partial: Path) -> None:
+    for backend in lowering.values():
+        if isinstance(backend, WritesTrace):
+            backend.add_trace(trace, partial)
+
+
+def _with_whole_sigmoids(
+    program: Program,
+    original: Original,
+    plan: ExportPlan,
+    partial: Path,
+    trace: Trace,
+    refused: Certificate,
+) -> tuple[Certificate, ExportPlan]:
+    """The certificate and the plan of files whose sigmoids have a tail, or those there were.
+
+    A gate that is nearly closed, times a large value, shows what onnxruntime's own lacks.
+    """
+    again = replace(plan, whole_sigmoids=True)
+    for each in (again, plan):
+        lowering = each.backends()
+        _lowered(program, lowering, each, partial)
+        _add_trace(lowering, trace, partial)
+        if each is plan:
+            break
+        certificate = _certify(partial, original, plan.options)
+        if certificate.passed:
+            return certificate, again
+    return refused, plan
 
 
 def _raise_failed(certificate: Certificate, original: Original) -> None:

@@ -39,8 +39,9 @@ EXAMPLES = {
 OUTPUTS: dict[str, tuple[Any, ...]] = {
     "unnamed": (
         refused.Pair, None,
-        "[RW001] Pair: forward returns 2 tensors without names\n  → name them: "
-        "outputs=('actions', 'output_2'), with None for one to leave out",
+        "[RW001] Pair: forward returns 2 tensors without names\n  → name them in the order in "
+        "which they are returned, the action 'actions': outputs=('actions', 'output_2'), with None "
+        "for one to leave out",
     ),
     "too few": (
         refused.Pair, ("actions",),

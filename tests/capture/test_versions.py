@@ -12,7 +12,7 @@ from roadworthy.capture.versions import INSIST, TESTED, refuse_broken, refuse_un
 from roadworthy.errors import ExportError, MissingExtra, RoadworthyWarning
 
 
-@pytest.mark.parametrize("text", ["2.9.1+cu128", "2.12.1", "2.14.0", "3.0.0a1"])
+@pytest.mark.parametrize("text", ["2.9.1+cu128", "2.10.0", "2.16.0", "3.0.0a1"])
 def test_other_version_is_refused_with_a_sentence(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -20,9 +20,9 @@ def test_other_version_is_refused_with_a_sentence(
     with pytest.raises(MissingExtra) as caught:
         refuse_untested({"torch": text})
     assert str(caught.value) == (
-        f"[RW002] Roadworthy was not tested with torch {text}, but with 2.11 and 2.13\n"
-        "  → pip install 'torch==2.13.*'; or set ROADWORTHY_UNTESTED=1, and the certificate tells "
-        "whether it works"
+        f"[RW002] Roadworthy was not tested with torch {text}, but with 2.11, 2.12, 2.13, 2.14 "
+        "and 2.15\n  → pip install 'torch==2.15.*'; or set ROADWORTHY_UNTESTED=1, and the "
+        "certificate tells whether it works"
     )
 
 
@@ -45,6 +45,8 @@ def test_known_mistake_of_a_version_is_said() -> None:
     lstm = torch.nn.Sequential(torch.nn.LSTM(2, 2))
     with pytest.raises(ExportError, match=r"torch 2\.11 captures the state of an LSTM"):
         refuse_broken(lstm, "2.11.0+cu130")
+    with pytest.raises(ExportError, match=r"torch 2\.12 captures the state of an LSTM"):
+        refuse_broken(lstm, "2.12.1")
     refuse_broken(lstm, "2.13.0")
     refuse_broken(torch.nn.GRU(2, 2), "2.11.0")
 

@@ -15,7 +15,19 @@ from roadworthy.errors import RoadworthyError, UsageError
 from tests.tiers import by_framework
 
 # Nothing that a script does on one machine shows these on every machine.
-NO_SCRIPT = {"RW002", "RW003", "RW125", "RW186", "RW188", "RW196", "RW206", "RW215", "RW900"}
+NO_SCRIPT = {
+    "RW002",
+    "RW003",
+    "RW125",
+    "RW186",
+    "RW188",
+    "RW196",
+    "RW206",
+    "RW215",
+    "RW352",
+    "RW353",
+    "RW900",
+}
 # A script that diagnoses without an example is told so, whatever else it shows.
 ONLY_READ = "RW171"
 SHOWN = [code for code in codes() if code not in NO_SCRIPT]

@@ -19,7 +19,7 @@ from roadworthy.emitting import LAYOUTS
 from roadworthy.emitting import writing as emit_module
 from roadworthy.environment import Input, Memory, Output
 from tests.environment.robot import feedforward
-from tests.environment.robots import Pd
+from tests.environment.robots import PdFourTicks
 from tests.spec.test_robot import ROBOT
 
 DEPLOY = """\
@@ -62,7 +62,7 @@ MJLAB = {
     "command_names": "base_velocity",
     "observation_names": "joint_pos,last_action",
     "observation_terms_scale": "0.1,1.0",
-    "observation_terms_flatten_history_dim": "True,True",
+    "observation_terms_flatten_history_dim": "1.0,1.0",
     "observation_terms_history_length": "0,0",
     "observation_terms_clip": "-5.0;5.0,-inf;inf",
     "action_scale": "0.5,0.25",
@@ -71,9 +71,12 @@ EXPLOY = {
     "exploy_version": '"0.1.0"',
     "model_source": '{"roadworthy": "tests.emitting.test_layouts.Named"}',
     "update_rate": "50",
+    "decimation": "4",
+    "first_step_count": "1",
     "obj.leg.joints": '{"joint_names": ["hip", "knee"]}',
-    "output.joint_targets.leg": '{"names": ["hip", "knee"], "stiffness": [40.0, 40.0], '
-    '"damping": [0.5, 1e-09]}',
+    # An effort is all that the motors get: gains would pull the joints to zero besides.
+    "output.joint_targets.leg": '{"type": "joint_targets", "names": ["hip", "knee"], '
+    '"stiffness": [0.0, 0.0], "damping": [0.0, 0.0]}',
 }
 OBS = torch.zeros(1, 4)
 
@@ -90,8 +93,8 @@ class Lstm(nn.Module):
         return self.head(features.squeeze(0)), h, c
 
 
-class Named(Pd):
-    """A robot with Exploy's names."""
+class Named(PdFourTicks):
+    """A robot with Exploy's names, whose memory begins at 0.3."""
 
     def build(self) -> None:
         self.q, self.v, self.last = (torch.zeros(1, 2) for _ in range(3))
@@ -184,13 +187,41 @@ def test_mjlab_gets_its_metadata_unrounded(place: Path) -> None:
     assert ports(made) == ({"obs": ["batch", 4]}, {"actions": ["batch", 2]})
 
 
-def test_exploy_gets_the_groups_of_its_controller(place: Path) -> None:
+def test_exploy_gets_the_groups_and_the_targets_of_its_controller(place: Path) -> None:
     made = rw.emit(place / "env", "exploy")
     assert metadata(made) == EXPLOY
-    original = model(place / "env")
-    assert model(made).graph.SerializeToString(deterministic=True) == (
-        original.graph.SerializeToString(deterministic=True)
-    )
+    targets = [f"output.joint_targets.leg.{kind}" for kind in ("effort", "pos", "vel")]
+    assert [name for name in ports(made)[1] if name.startswith("output.")] == targets
+
+
+def test_exploys_controller_gets_the_very_outputs_of_the_bundle_from_its_first_tick_on(
+    place: Path,
+) -> None:
+    """As the controller does it: it counts before it asks, and leaves out what has a value."""
+    made = rw.emit(place / "env", "exploy")
+    session = ort.InferenceSession(made / "policy.onnx", providers=["CPUExecutionProvider"])
+    policy, rng = rw.load(place / "env"), np.random.default_rng(0)
+    outputs = [port.name for port in session.get_outputs()]
+    held = {port.name: port.shape for port in session.get_inputs()}
+    begun = {port.name for port in session.get_overridable_initializers()}
+    assert begun == {"memory.last.in"}  # of all memory the one that does not begin with zeros
+    memory: dict[str, Any] = {
+        name: np.zeros(shape, np.float32)
+        for name, shape in held.items()
+        if name.startswith("memory.") and name not in begun
+    }
+    for tick in range(1, 10):
+        state = {
+            f"obj.leg.joints.{kind}": rng.normal(size=(1, 2)).astype(np.float32)
+            for kind in ("pos", "vel")
+        }
+        clock = {"ctx.step_count": np.asarray(tick, np.int32)}
+        given = dict(zip(outputs, session.run(None, state | memory | clock), strict=True))
+        memory = {f"{name[:-4]}.in": value for name, value in given.items() if ".out" in name}
+        for name, value in policy.step(state).items():
+            assert value.tobytes() == given[name].tobytes(), (tick, name)
+        assert not given["output.joint_targets.leg.pos"].any()
+    assert np.abs(given["output.joint_targets.leg.effort"]).max() > 0.1
 
 
 def test_mlagents_gets_its_ports_and_constants(place: Path) -> None:

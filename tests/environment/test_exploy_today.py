@@ -205,12 +205,20 @@ def program() -> Program:
     return capture_environment(EnvironmentSource(env, feedforward(env)), contract=True).program
 
 
-def renamed(program: Program, names: dict[str, str], metadata: dict[str, str]) -> Program:
+def renamed(
+    program: Program, names: dict[str, str], metadata: dict[str, str], *, targets: bool = True
+) -> Program:
+    """The program with other names for its ports; `targets` adds those that the effort lacks."""
     signature = program.signature
     ports = {
         kind: tuple(dataclasses.replace(p, name=names.get(p.name, p.name)) for p in each)
         for kind, each in (("inputs", signature.inputs), ("outputs", signature.outputs))
     }
+    if targets:
+        ports["outputs"] += tuple(
+            dataclasses.replace(ports["outputs"][-1], name=f"output.joint_targets.spot.{kind}")
+            for kind in ("pos", "vel")
+        )
     return dataclasses.replace(
         program, signature=dataclasses.replace(signature, **ports), metadata=metadata
     )
@@ -253,6 +261,12 @@ def test_names_and_metadata_that_the_controller_does_not_know(program: Program) 
     one, other = unmet(renamed(program, NAMES, unsaid))
     assert (one.where, other.where) == ("obj.spot.joints.pos", "obj.spot.joints.vel")
     assert "has no joint_names" in one.what
+
+
+def test_the_controller_writes_three_targets_or_stops(program: Program) -> None:
+    (finding,) = unmet(renamed(program, NAMES, SAID, targets=False))
+    assert finding.where == "output.joint_targets.spot"
+    assert "have no pos and no vel, and Exploy's controller stops at the first tick" in finding.what
 
 
 @pytest.mark.filterwarnings("default:.*RW134")

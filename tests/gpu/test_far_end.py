@@ -107,6 +107,32 @@ def test_a_step_is_one_launch(export_once: ExportOnce) -> None:
     assert counted["cudaMemcpyAsync"] == 0
 
 
+def test_tensors_are_read_where_they_lie(export_once: ExportOnce) -> None:
+    """From the second sight of an address on: one graph, and a copy of the output."""
+    folder = export_once("gru", "torch_export").folder
+    policy, plain = (rw.load(folder, device="cuda", trust=True) for _ in range(2))
+    obs = [torch.zeros(7, policy.signature.inputs[0].sizes({"batch": 7})[1], device="cuda")] * 2
+    obs[1] = obs[0].clone()
+    buffers = plain.buffers(7)
+    generator = torch.Generator("cuda").manual_seed(0)
+    for step in range(12):
+        now = obs[step % 2].normal_(generator=generator)
+        got = policy.step({"obs": now})["actions"]
+        buffers["obs"].copy_(now)
+        assert torch.equal(got, plain.step(buffers)["actions"]), step
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    torch.cuda.synchronize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the profiler says about itself
+        with torch.profiler.profile(activities=activities) as profile:
+            for step in range(10):
+                policy.step({"obs": obs[step % 2]})
+            torch.cuda.synchronize()
+    counted = Counter(event.name for event in profile.events())
+    assert counted["cudaGraphLaunch"] == 10
+    assert counted["cudaMemcpyAsync"] + counted["cudaLaunchKernel"] == 10
+
+
 def test_arrays_of_numpy_go_through_the_same_graph(export_once: ExportOnce) -> None:
     folder = export_once("gru", "torch_export").folder
     by_array = rw.load(folder, device="cuda", trust=True)

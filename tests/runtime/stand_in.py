@@ -40,7 +40,7 @@ def recorded_in_place(work: Work, device: torch.device, *, where: str) -> Record
             buffer.copy_(result)
         work.commit(results)
 
-    return Recording(run=run, results=results)
+    return Recording(run=run, results=results, replays=True)
 
 
 def with_stand_in(target: str) -> Target:

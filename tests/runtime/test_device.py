@@ -15,9 +15,10 @@ import torch
 import roadworthy as rw
 from roadworthy.errors import BundleError, PortMismatch, UsageError
 from roadworthy.runtime.cuda_engines import CudaEngine
-from roadworthy.runtime.cuda_graph import as_exported
-from roadworthy.runtime.device_buffers import Graph
-from roadworthy.runtime.policy import Policy
+from roadworthy.runtime.cuda_graph import Recording, Work, as_exported
+from roadworthy.runtime.device_frame import Graph
+from roadworthy.runtime.device_tensors import ADDRESSES
+from roadworthy.runtime.policy import LOOK_EVERY, Policy
 from roadworthy.spec.samples import draw
 from roadworthy.spec.signature import Signature
 from roadworthy.targets import TARGETS
@@ -248,14 +249,15 @@ SIGNATURE = {
 }  # fmt: skip
 
 
-def made(graph: Graph) -> Policy:
+def made(graph: Graph, *, watch: bool = False) -> Policy:
     signature = Signature.from_json(SIGNATURE)
-    return Policy(signature, CudaEngine([graph], signature, device=DEVICE, where="policy.pt2"))
+    engine = CudaEngine([graph], signature, device=DEVICE, where="policy.pt2")
+    return Policy(signature, engine, watch=watch)
 
 
 def test_memories_that_change_places_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """What shares its storage with a buffer is read before the buffer is written."""
-    monkeypatch.setattr("roadworthy.runtime.device_buffers.recorded", recorded_in_place)
+    monkeypatch.setattr("roadworthy.runtime.device_frame.recorded", recorded_in_place)
 
     def swap(values: Any) -> Any:
         _, a, b = values
@@ -264,6 +266,65 @@ def test_memories_that_change_places_do(monkeypatch: pytest.MonkeyPatch) -> None
     policy = made(swap)
     got = [float(policy.step({"obs": torch.zeros(1, 1)})["actions"]) for _ in range(4)]
     assert got == [1.0, 2.0, 1.0, 2.0]
+
+
+def test_tensors_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second sight of an address on; a few addresses, and none after the first steps."""
+    recordings = []
+
+    def recorded(work: Work, device: torch.device, *, where: str) -> Recording:
+        recordings.append(work)
+        return recorded_in_place(work, device, where=where)
+
+    monkeypatch.setattr("roadworthy.runtime.device_frame.recorded", recorded)
+    policy = made(lambda values: [values[0] * values[1], values[1] + 1, values[2]])
+    buffer = policy.buffers(1)["obs"]
+    one, other = torch.ones(1, 1), torch.full((1, 1), 10.0)
+    got = [float(policy.step({"obs": (one, other)[step % 2]})["actions"]) for step in range(6)]
+    assert got == [1, 20, 3, 40, 5, 60]
+    assert len(recordings) == 3
+    assert float(buffer) == 1  # of the third step: then both had been seen
+    one.fill_(100)
+    first = policy.step({"obs": one})["actions"]
+    assert float(first) == 700
+    policy.step({"obs": one.fill_(0)})
+    assert float(first) == 700  # the caller's own
+    kept = [torch.full((1, 1), float(index)) for index in range(9)]
+    for step in range(9, 36):  # the memory counts the steps
+        each = kept[step % 9]
+        assert float(policy.step({"obs": each})["actions"]) == float(each) * step
+    assert len(recordings) == 1 + ADDRESSES
+
+
+def test_nan_is_seen_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roadworthy.runtime.device_frame.recorded", recorded_in_place)
+    monkeypatch.setattr("roadworthy.runtime.device_buffers.LOOK_AT", 1)
+    policy = made(lambda values: [values[0], values[1], values[2]], watch=True)
+    obs = torch.ones(1, 1)
+    for _ in range(4):
+        policy.step({"obs": obs})
+    obs.fill_(float("nan"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2 * LOOK_EVERY):
+            policy.step({"obs": obs})
+    assert ["not a number" in str(each.message) for each in caught] == [True]
+
+
+def test_part_of_a_larger_tensor_is_copied_where_it_is_not_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("roadworthy.runtime.device_frame.recorded", recorded_in_place)
+    policy = made(lambda values: [values[0] * 2, values[1], values[2]])
+    table = torch.arange(12.0).view(4, 3)
+    for _ in range(3):
+        for column in range(3):
+            got = policy.step({"obs": table[:, column : column + 1]})["actions"]
+            assert got.flatten().tolist() == [2 * (3 * row + column) for row in range(4)]
+        policy.reset()
+        for row in range(4):
+            assert float(policy.step({"obs": table[row : row + 1, :1]})["actions"]) == 6 * row
+        policy.reset()
 
 
 def test_result_that_does_not_fit_is_neither_broadcast_nor_cast() -> None:

@@ -11,9 +11,12 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
+from roadworthy.originals.exact import GraphYardstick
 from roadworthy.originals.interpreting import closing_transforms
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Yardstick
+from roadworthy.spec.port import Port
+from roadworthy.spec.signature import Signature
 from roadworthy.verification.budget import measure
 from roadworthy.verification.states import Layout, States
 
@@ -155,3 +158,46 @@ def test_what_no_input_enters_turns_nothing(
 ) -> None:
     graph, _ = yardstick(Around(function))
     assert graph.smooth is smooth
+
+
+class Counting(nn.Module):
+    """Writes into a view of a buffer, between products: the buffer must stay what it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 3)
+        self.register_buffer("table", torch.arange(12.0).reshape(2, 6))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        hidden = nn.functional.elu(self.first(obs))
+        row = self.table.view(-1)[:6]
+        row.add_(hidden.sum())
+        return torch.sigmoid(self.second(hidden + row).softmax(-1))
+
+
+def test_code_gives_what_the_interpreters_give_bit_for_bit() -> None:
+    module = Counting()
+    arguments = (torch.randn(1, 4),)
+    exported = torch.export.export(module, arguments, strict=False)
+    port = Port(name="obs", dtype="float32", shape=(1, 4))
+    out = Port(name="out", dtype="float32", shape=(1, 3))
+    graph = GraphYardstick(Signature(inputs=(port,), outputs=(out,)), exported)
+    inputs = {"obs": np.random.default_rng(0).normal(size=(1, 4)).astype(np.float32)}
+
+    def given() -> list[np.ndarray]:
+        exact = graph.exact(inputs, {})
+        assert exact is not None
+        shaken = [graph.shaken(inputs, {}, ulps=4, seed=seed)["out"] for seed in (0, 1, 0)]
+        return [*shaken, exact["out"], graph.rounded(inputs, {})["out"]]
+
+    assert graph._code is not None
+    assert graph._written == [4]  # the buffer, and none of the four weights
+    by_code, graph._code = given(), None
+    by_interpreter = given()
+    for one, other in zip(by_code, by_interpreter, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+    assert by_code[0].tobytes() == by_code[2].tobytes() != by_code[1].tobytes()
+    assert by_code[3].dtype == np.float64
+    assert torch.equal(module.table, torch.arange(12.0).reshape(2, 6))

@@ -20,12 +20,14 @@ class Settings:
     translations       operator → a function in onnxscript that writes it as ONNX
     memory_defaults    write the values that memory begins with into the ONNX file, where they are
                        not zeros: runtimes that know nothing of signatures begin with them
+    whole_sigmoids     write sigmoids with all of their tail, which onnxruntime's own lacks
     """
 
     opset: int = 20
     ir_version: int = 10
     translations: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     memory_defaults: bool = False
+    whole_sigmoids: bool = False
 
 
 class Backend(Protocol):

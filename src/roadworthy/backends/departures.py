@@ -19,6 +19,8 @@ from roadworthy.lines import quoted_line
 from roadworthy.program import Program
 
 CODE = "RW340"
+# Operators that a file may be written with sigmoids for, and what is left of each then.
+_SIGMOIDS = ("sigmoid", "glu", "lstm_cell", "gru_cell", "silu", "lstm", "gru")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +111,22 @@ DEPARTURES = (
 _ROWS = {name: row for row in DEPARTURES for name in row.operators}
 
 
+def has_sigmoids(program: Program) -> bool:
+    """Whether an ONNX file of the program may depart because of a sigmoid."""
+    graphs = [each for each in (program.graph, program.substep) if each is not None]
+    return any(_name(node) in _SIGMOIDS for graph in graphs for node in graph.graph.nodes)
+
+
 def departures(
-    program: Program, translated: Mapping[Any, Any] | None = None
+    program: Program,
+    translated: Mapping[Any, Any] | None = None,
+    *,
+    whole_sigmoids: bool = False,
 ) -> tuple[Finding, ...]:
     """A note for each operator of the program that its ONNX file computes differently somewhere.
 
     `translated` are the operators that the user writes in their own way: of these nothing is known.
+    `whole_sigmoids` is that of the backends' settings: then those do not depart.
     """
     graphs = [each for each in (program.graph, program.substep) if each is not None]
     found = {
@@ -132,7 +144,7 @@ def departures(
             severity="note",
         )
         for name, row in _ROWS.items()
-        if name in found
+        if name in found and not (whole_sigmoids and name in _SIGMOIDS[:-2])
     )
 
 
@@ -141,12 +153,19 @@ def _departing(
 ) -> Iterator[tuple[str, torch.fx.Node]]:
     """The operators that have a row, the first use of each last."""
     for node in reversed(graph.graph.nodes):
-        target = node.target
-        if not isinstance(target, torch._ops.OpOverload) or target in translated:
-            continue
-        name = target._schema.name.removeprefix("aten::")
-        if name in _ROWS and (name not in ("lstm", "gru") or left_to_onnxruntime(node)):
+        name = _name(node)
+        if (
+            name in _ROWS
+            and node.target not in translated
+            and (name not in ("lstm", "gru") or left_to_onnxruntime(node))
+        ):
             yield name, node
+
+
+def _name(node: torch.fx.Node) -> str:
+    target = node.target
+    known = isinstance(target, torch._ops.OpOverload)
+    return target._schema.name.removeprefix("aten::") if known else ""
 
 
 def _line(node: torch.fx.Node) -> str:

@@ -14,6 +14,8 @@ import torch
 
 from roadworthy.backends import Settings
 from roadworthy.backends.folding import folded
+from roadworthy.backends.gates import write_whole_sigmoids
+from roadworthy.backends.planes import convolve_planes
 from roadworthy.backends.refusals import (
     Place,
     conversion_failure,
@@ -115,6 +117,9 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
             translations = {**own_translations(), **settings.translations}
             model = onnx_program(prepared, settings.opset, translations).model
             _adopt_constants(model.graph)
+            convolve_planes(model.graph)
+            if settings.whole_sigmoids:
+                write_whole_sigmoids(model.graph)
             return model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from roadworthy.backends.bounded import keep_tanh_bounded
 from roadworthy.backends.near_constants import keep_near_constants
 from roadworthy.backends.rewriting import optimize
+from roadworthy.backends.settled import settled
 
 if TYPE_CHECKING:
     from torch.onnx._internal.exporter._registration import ONNXRegistry
@@ -42,6 +44,7 @@ def onnx_program(
     program = export(graph, opset_version=opset, verbose=False, optimize=False)
     assert program is not None
     keep_near_constants(program.model)
+    keep_tanh_bounded(program.model)
     optimize(program)
     return program
 
@@ -58,7 +61,12 @@ def _with_kept_table(
     table = _table(max(opset, _constants.TORCHLIB_OPSET))
     for operator, function in translations.items():
         table.register_op(operator, function)
-    return functools.partial(_core.export, registry=table)
+    written = {each[0].fx_target for each in table.functions.values()}
+
+    def export(graph: torch.export.ExportedProgram, **said: Any) -> torch.onnx.ONNXProgram:
+        return _core.export(settled(graph, written), registry=table, **said)
+
+    return export
 
 
 def _table(opset: int) -> ONNXRegistry:

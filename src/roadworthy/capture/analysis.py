@@ -15,11 +15,13 @@ from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.memory import Slot, Tensors
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.stages import declared_slots
+from roadworthy.capture.state.fast_path import refuse_other_path
 from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
 from roadworthy.capture.state.starts import declaration_of, made_at_first, refuse_other_start
 from roadworthy.capture.state.threads import refuse_threads
+from roadworthy.capture.state.ties import refuse_cut_ties
 from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
 from roadworthy.source import Attribute, Source
 from roadworthy.spec.port import BATCH, About, Port
@@ -62,6 +64,10 @@ class ModuleAnalysis:
             refuse_other_start(self.composed, self.memory_rows, self._works_with)
             refuse_resets(self.composed, inputs, memory, self.memory_rows)
             refuse_state(self.composed, inputs, memory, self._works_with)
+            rows = next(iter(self.example.values())).shape[0]
+            start = probe.expanded(self.memory_rows, self.memory_axes, rows)
+            refuse_cut_ties(self.composed, self.example, start)
+            refuse_other_path(self.composed, self.example, start)
         works = None if assume_pure else self._works_with
         probe.refuse_unseen_state(self.step, inputs, memory, works)
         self.signature = self._signature()

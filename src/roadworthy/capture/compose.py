@@ -190,6 +190,13 @@ def named_outputs(result: Any, source: Source) -> Tensors:
     """The returned tensors by name: the user's, a dict's, a named tuple's, or `actions`."""
     names, tensors = _returned(result)
     where = type(source.module).__name__
+    # What is left out by name need not be there: `return action, None` of an actor that can give
+    # a log-probability too.
+    left_out = [name is None for name in source.outputs or ()]
+    tensors = [
+        torch.empty(0) if value is None and len(left_out) == len(tensors) and left_out[i] else value
+        for i, value in enumerate(tensors)
+    ]
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise ExportError(
@@ -198,6 +205,8 @@ def named_outputs(result: Any, source: Source) -> Tensors:
                 where=return_line(source.code) or where,
                 hint="return a tensor of it, such as distribution.mean"
                 if isinstance(tensor, Distribution)
+                else _without(tensors, names)
+                if tensor is None and len(tensors) > 1
                 else "return a tensor with one row for each row of the input, or do not return it",
             )
     wanted = source.outputs if source.outputs is not None else names
@@ -205,8 +214,8 @@ def named_outputs(result: Any, source: Source) -> Tensors:
         raise UsageError(
             f"{source.called} returns {len(tensors)} tensors without names",
             where=where,
-            hint=f"name them: outputs={_proposed(source, len(tensors))!r}, with None for one to "
-            "leave out",
+            hint=f"name them in the order in which they are returned, the action 'actions': "
+            f"outputs={_proposed(source, len(tensors))!r}, with None for one to leave out",
         )
     wanted = [_free_name(source)] if wanted is None else wanted
     if len(wanted) != len(tensors):
@@ -223,6 +232,15 @@ def named_outputs(result: Any, source: Source) -> Tensors:
             hint="give each its own name: outputs=(…)",
         )
     return {n: t for n, t in zip(wanted, tensors, strict=True) if n is not None}
+
+
+def _without(values: Sequence[Any], names: Sequence[str] | None) -> str:
+    """What to write where one of some results is None."""
+    kept = [
+        None if value is None else (names[i] if names else "actions" if i == 0 else f"output_{i}")
+        for i, value in enumerate(values)
+    ]
+    return f"leave it out: outputs={tuple(kept)!r}"
 
 
 def _proposed(source: Source, count: int) -> tuple[str, ...]:

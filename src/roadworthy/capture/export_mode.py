@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,9 +10,15 @@ import torch
 
 from roadworthy.capture.devices import named_devices_are_here, new_tensors_are_here
 from roadworthy.capture.plain_parts import plain_parts
-from roadworthy.capture.snapshot import preserved, walk
+from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.walking import walk
 from roadworthy.errors import UsageError
 from roadworthy.source import Source
+
+# New objects after which Python may look for cycles; usually 700.
+SELDOM = 50_000
+# Rounds among the younger objects after which it may look at all of them; usually 10.
+SELDOM_ALL = 100
 
 
 @contextmanager
@@ -64,6 +71,22 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Python seldom looks for cycles among its objects, until the block ends.
+
+    Around a simulator there are a million of them, all in use, and a snapshot makes thousands more:
+    to look through them again and again was a tenth of an export.
+    """
+    before = gc.get_threshold()
+    if before[0]:  # zero is never
+        gc.set_threshold(max(before[0], SELDOM), before[1], max(before[2], SELDOM_ALL))
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _refuse_lazy(module: torch.nn.Module) -> None:

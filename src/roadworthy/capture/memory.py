@@ -112,10 +112,14 @@ def _no_attribute(module: torch.nn.Module, path: str, owner: Any, name: str) -> 
     if isinstance(owner, torch.nn.Module):
         known += [*dict(owner.named_buffers(recurse=False)), *dict(owner.named_children())]
     public = [key for key in known if not key.startswith("_")]
+    hint = did_you_mean(name, public or known)
+    if not hint.startswith("did you"):
+        hint += (
+            f"; what only the first call makes must be there before: self.{name} = None in "
+            f"__init__, and `if self.{name} is None:` in forward"
+        )
     return UsageError(
-        f"{type(module).__name__} has no attribute {path!r}",
-        where="memory",
-        hint=did_you_mean(name, public or known),
+        f"{type(module).__name__} has no attribute {path!r}", where="memory", hint=hint
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import is_tensordict
+from roadworthy.capture.walking import is_tensordict
 from roadworthy.errors import UsageError
 
 
@@ -118,4 +118,6 @@ def _python_module(scripted: torch.jit.ScriptModule, path: str) -> torch.nn.Modu
             setattr(made, name, getattr(scripted, name))
     for name, value in known.get_constants().items():
         setattr(made, name, value)
+    if isinstance(made, torch.nn.RNNBase):
+        made._init_flat_weights()  # what the script keeps of the class leaves these lists out
     return made

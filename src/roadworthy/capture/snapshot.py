@@ -4,126 +4,41 @@ from __future__ import annotations
 
 import array
 import ctypes
-import functools
 import operator
 import random
-import types
-from collections import UserDict, deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 
+from roadworthy.capture.kept import KeptMappings, KeptMemory
+from roadworthy.capture.walking import (
+    C_VALUES,
+    FOREIGN,
+    LEAF,
+    MAPPINGS,
+    MODULE,
+    NEVER_ENTERED,
+    OBJECT,
+    held,
+    is_foreign_array,
+    is_number,
+    kind_of,
+    mutable,
+    slots,
+)
 from roadworthy.spec.port import Array
-
-_NEVER_ENTERED = (
-    torch.Tensor, torch.dtype, torch.device, torch.Generator,
-    np.random.Generator, np.random.RandomState, random.Random,
-    type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
-    torch.jit.ScriptFunction,
-)  # fmt: skip
-_MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
-# Others that call themselves mappings (a TensorDict, a configuration) are entered as objects: their
-# keys may give new views at every question, or refuse to be set.
-_MAPPINGS = (dict, UserDict)
-# Where a TensorDict, or one made of parameters or of a stack, keeps what it holds.
-_TENSORDICT_INTERNALS = ("_tensordict", "_param_td", "tensordicts")
-# Numbers that C code can share; Python sees them as bytes.
-C_VALUES = (ctypes._SimpleCData, ctypes.Array)
-# The letters of ctypes for numbers and characters. Addresses are left alone: what they lead to may
-# be gone when they are put back.
-_C_NUMBERS = "cbBhHiIlLqQfdg?u"
-# An environment can hold a whole simulator; past this many objects the rest is left alone.
-MOST_OBJECTS = 200_000
 
 # Bytes up to which an array is looked at as a whole before it is put back.
 SMALL = 1 << 14
-# What cannot change, by its exact type: an object of a class that inherits from these can.
-_ATOMS = frozenset(
-    (
-        bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, type,
-        types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType,
-        torch.dtype, torch.device, torch.Size,
-    )
-)  # fmt: skip
+# The letters of ctypes for numbers and characters. Addresses are left alone: what they lead to may
+# be gone when they are put back.
+_C_NUMBERS = "cbBhHiIlLqQfdg?u"
 
 Value = torch.Tensor | Array | bool | int | float | None
-# How to get from an object to one that it holds: ("attribute", name) or ("item", key).
-ATTRIBUTE, ITEM = "attribute", "item"
-Key = tuple[str, Any]
-Keys = tuple[Key, ...]
-
-
-def walk(root: object, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value reachable from `root` through attributes and containers, with its path."""
-    for path, _, value in places(root, name):
-        yield path, value
-
-
-def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
-    """As `walk`, with the keys that lead to each value: paths are for people."""
-    stack: list[tuple[str, Keys, Any]] = [(name, (), root)]
-    seen: set[int] = set()
-    while stack and len(seen) < MOST_OBJECTS:
-        path, keys, value = stack.pop()
-        if id(value) in seen and not is_number(value):
-            continue
-        seen.add(id(value))
-        yield path, keys, value
-        children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
-        stack.extend(reversed(children))
-
-
-def mutable(roots: Iterable[object]) -> list[Any]:
-    """Everything reachable that can change in place: as `walk`, without the paths and the atoms.
-
-    A simulator is thousands of objects, and is walked through hundreds of times.
-    """
-    found: list[Any] = []
-    stack = list(roots)
-    seen: set[int] = set()
-    while stack and len(seen) < MOST_OBJECTS:
-        value = stack.pop()
-        if type(value) in _ATOMS or id(value) in seen:
-            continue
-        seen.add(id(value))
-        found.append(value)
-        children: Iterable[Any]
-        if type(value) is dict:
-            children = value.values()
-        elif isinstance(value, (list, tuple)):
-            children = value
-        elif isinstance(value, _NEVER_ENTERED):
-            continue
-        else:
-            children = (each for _, _, each in _children("", value))
-        stack.extend(each for each in children if type(each) not in _ATOMS)
-    return found
-
-
-def is_foreign_array(value: object) -> bool:
-    """Whether this is an array of another library in the memory of the CPU, such as warp's."""
-    kind = type(value)
-    return (
-        hasattr(kind, "__array_interface__")
-        and not isinstance(value, (np.ndarray, np.generic))
-        and hasattr(value, "__array_interface__")
-    )
-
-
-def is_number(value: object) -> bool:
-    """Whether this is a number of Python or NumPy, a flag, or nothing at all."""
-    return value is None or isinstance(value, (bool, int, float, np.generic))
-
-
-def is_tensordict(value: object) -> bool:
-    """Whether this is a TensorDict of any kind; without importing the library."""
-    return any(
-        kind.__name__ == "TensorDictBase" and kind.__module__.startswith("tensordict.")
-        for kind in type(value).__mro__
-    )
 
 
 def has_values(tensor: torch.Tensor) -> bool:
@@ -134,13 +49,11 @@ def has_values(tensor: torch.Tensor) -> bool:
 def values(root: object) -> dict[str, Value]:
     """Path → a copy of every tensor, array and number below `root`."""
     found: dict[str, Value] = {}
-    for path, value in walk(root):
+    for path, value in held(root):
         if isinstance(value, torch.Tensor):
             found[path] = value.detach().clone() if has_values(value) else None
-        elif isinstance(value, np.ndarray):
-            found[path] = value.copy()
-        elif is_number(value):
-            found[path] = value
+        else:
+            found[path] = value.copy() if isinstance(value, np.ndarray) else value
     return found
 
 
@@ -166,58 +79,39 @@ class Snapshot:
 
     def __init__(self, *roots: object) -> None:
         self._undo: list[Callable[[], None]] = [_keep_random_state()]
+        self._memory, self._mappings = KeptMemory(), KeptMappings()
         for value in mutable(roots):
-            self._undo += kept(value)
+            self._keep(value)
+        self._memory.done()
 
-    def restore(self) -> None:
+    def _keep(self, value: Any) -> None:
+        kind = kind_of(value)
+        if kind == LEAF:
+            if not isinstance(value, torch.Tensor) or not self._memory.add_tensor(value):
+                self._undo += kept(value)
+        elif type(value) is dict:
+            self._mappings.add(value)
+        elif kind in (OBJECT, MODULE):
+            for name in slots(value):
+                self._undo.append(_keep_slot(value, name))
+            held = getattr(value, "__dict__", None)
+            if isinstance(held, dict):
+                self._mappings.add(held)
+        elif kind != FOREIGN or not is_foreign_array(value):
+            self._undo += kept(value)
+        elif not self._memory.add_array(np.asarray(value)):  # a view: nothing is copied on the CPU
+            self._undo += _keep_foreign(value)
+
+    def restore(self, *, large: bool = True) -> None:
+        """Puts everything back; without `large`, all but large arrays of other libraries."""
         for each in self._undo:
             each()
+        self._memory.restore(large=large)
+        self._mappings.restore()
 
-
-def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
-    dot = f"{path}." if path else ""
-    if isinstance(value, torch.jit.ScriptModule):
-        for name, each in _scripted(value):
-            yield f"{dot}{name}", (ATTRIBUTE, name), each
-    elif isinstance(value, _MAPPINGS):
-        for key, each in value.items():
-            yield f"{dot}{key}", (ITEM, key), each
-    elif isinstance(value, (list, tuple, deque)):
-        for index, each in enumerate(value):
-            yield f"{path}[{index}]", (ITEM, index), each
-    elif not isinstance(value, _NEVER_ENTERED) and not is_foreign_array(value):
-        for name in _slots(value):
-            yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
-        if isinstance(getattr(value, "__dict__", None), dict):
-            # A parameter's path is the one a user would type: `net.0.weight`.
-            skipped = _MODULE_INTERNALS if isinstance(value, torch.nn.Module) else ()
-            if is_tensordict(value):
-                skipped = (*skipped, *_TENSORDICT_INTERNALS)
-            for name, each in vars(value).items():
-                yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each
-
-
-def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
-    """What a scripted module holds: its other attributes belong to TorchScript."""
-    yield from module.named_parameters(recurse=False)
-    yield from module.named_buffers(recurse=False)
-    yield from module.named_children()
-
-
-def _slots(value: object) -> list[str]:
-    """The attributes that an object keeps outside of its `__dict__`."""
-    kind: Any = type(value)
-    return [name for name in _slot_names(kind) if hasattr(value, name)]
-
-
-@functools.lru_cache(maxsize=4096)
-def _slot_names(kind: type) -> tuple[str, ...]:
-    names: list[str] = []
-    for each in kind.__mro__:
-        slots = vars(each).get("__slots__", ())
-        names += [slots] if isinstance(slots, str) else slots
-    hidden = ("__dict__", "__weakref__")  # kept by Python itself
-    return tuple(name for name in names if name not in hidden)
+    def is_large_changed(self) -> bool:
+        """Whether any of the large arrays of other libraries is not what it was."""
+        return self._memory.is_large_changed()
 
 
 def kept(value: Any) -> list[Callable[[], None]]:
@@ -232,7 +126,7 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, torch.jit.ScriptModule):
         training = value.training
         return [lambda: setattr(value, "training", training)]
-    if isinstance(value, _MAPPINGS):
+    if isinstance(value, MAPPINGS):
         return [_keep_mapping(value)]
     if isinstance(value, (list, deque)):
         items = list(value)
@@ -256,9 +150,9 @@ def kept(value: Any) -> list[Callable[[], None]]:
     if isinstance(value, set):
         members = set(value)
         return [lambda: _refill_set(value, members)]
-    if isinstance(value, _NEVER_ENTERED):
+    if isinstance(value, NEVER_ENTERED):
         return []
-    parts = [_keep_slot(value, name) for name in _slots(value)]
+    parts = [_keep_slot(value, name) for name in slots(value)]
     if isinstance(getattr(value, "__dict__", None), dict):
         parts.append(_keep_mapping(vars(value)))
     return parts

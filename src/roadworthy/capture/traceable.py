@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._dynamo import trace_rules
 from torch.distributions import Distribution
 from torch.nn.modules import transformer
 from torch.overrides import TorchFunctionMode
@@ -25,6 +26,8 @@ def traceable() -> Iterator[None]:
     validate = Distribution._validate_args
     # A Transformer looks at the values of its mask to see whether it is causal.
     detect = transformer._detect_is_causal_mask
+    # Dynamo learns what is a builtin when it is first asked: before one of them is another.
+    trace_rules.is_builtin_callable(_len)
     torch.backends.mha.set_fastpath_enabled(False)
     transformer._detect_is_causal_mask = _as_it_was_said
     builtins.len = _symbolic_len

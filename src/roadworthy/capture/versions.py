@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Package → the releases that tests ran with, newest last; docs/gpu.md says which tests.
 TESTED = {
-    "torch": ((2, 11), (2, 13)),
+    "torch": ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15)),
     "onnx": ((1, 23),),
     "onnxscript": ((0, 7),),
     "onnxruntime": ((1, 30), (1, 31)),
@@ -33,10 +33,7 @@ def refuse_untested(found: Mapping[str, str] | None = None) -> None:
         own = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
         if own in releases:
             continue
-        what = (
-            f"Roadworthy was not tested with {name} {text}, but with "
-            f"{' and '.join(map(_dotted, releases))}"
-        )
+        what = f"Roadworthy was not tested with {name} {text}, but with {_listed(releases)}"
         if os.environ.get(INSIST) != "1":
             raise MissingExtra(
                 what,
@@ -60,16 +57,21 @@ def refuse_broken(module: torch.nn.Module, release: str | None = None) -> None:
     """An error for a part that this PyTorch is known to capture wrongly."""
     import torch
 
-    if not (release or torch.__version__).startswith("2.11.") or not any(
-        isinstance(part, torch.nn.LSTM) for part in module.modules()
-    ):
+    own = (release or torch.__version__)[:4]
+    lstm = any(isinstance(part, torch.nn.LSTM) for part in module.modules())
+    if own not in ("2.11", "2.12") or not lstm:
         return
     raise ExportError(
-        "torch 2.11 captures the state of an LSTM with an axis too many",
+        f"torch {own} captures the state of an LSTM with an axis too many",
         code="RW105",
         where=type(module).__name__,
-        hint="pip install 'torch>=2.13', and export again; torch 2.11 runs what that has written",
+        hint=f"pip install 'torch>=2.13', and export again; torch {own} runs what that has written",
     )
+
+
+def _listed(releases: tuple[tuple[int, ...], ...]) -> str:
+    *others, newest = map(_dotted, releases)
+    return f"{', '.join(others)} and {newest}" if others else newest
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:

@@ -54,7 +54,7 @@ LAYOUTS = {
         RuntimeLayout(
             name="exploy",
             runtime="Exploy's C++ controller",
-            version="0.1.0, main up to 2bb26d8",
+            version="0.1.0, main up to f5241e0",
             files=("policy.onnx",),
             emission="roadworthy.emitting.exploy:emission",
         ),

@@ -20,17 +20,22 @@ class Emission:
     """The files of a layout, by their paths in its folder.
 
     model   the ONNX file among them
-    feeds   what it is given at a step, from the inputs of the policy; None where its ports are
-            those of the policy, and only its metadata are new
-    action  the policy's action, from what it gives
-    memory  its outputs → the inputs that they are at the next step, all zeros at first
+    feeds   what it is given at a step, from the inputs of the policy and what that gave
+    given   outputs of the policy by their names, from what the file gives
+    memory  its outputs → the inputs that they are at the next step
+    begins  what such an input is at the first step, where that is not zeros
+    clock   the input that counts steps, and what it is at the first one
+    every   of so many steps of the policy the file makes the first alone
     """
 
     files: Mapping[str, bytes]
     model: str
-    feeds: Callable[[Arrays], dict[str, Array]] | None = None
-    action: Callable[[Arrays], Array] | None = None
+    feeds: Callable[[Arrays], dict[str, Array]]
+    given: Callable[[Arrays], dict[str, Array]]
     memory: Mapping[str, str] = field(default_factory=dict)
+    begins: Arrays = field(default_factory=dict)
+    clock: tuple[str, int] | None = None
+    every: int = 1
 
 
 def model_of(bundle: Bundle) -> bytes:

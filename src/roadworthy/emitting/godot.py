@@ -47,16 +47,16 @@ def emission(bundle: Bundle) -> Emission:
         obs = inputs[observed.name]
         return {"obs": obs, "state_ins": np.ones(len(obs), np.float32)}
 
-    def action(outputs: Arrays) -> Array:
-        given = outputs["output"]
+    def given(outputs: Arrays) -> dict[str, Array]:
+        numbers = outputs["output"]
         if not branches:
-            return given
-        parts = np.split(given, np.cumsum(branches)[:-1], axis=1)
+            return {port.name: numbers}
+        parts = np.split(numbers, np.cumsum(branches)[:-1], axis=1)
         chosen: Array = np.stack([part.argmax(axis=1) for part in parts], axis=1)
-        return chosen.reshape(-1, *port.shape[1:])
+        return {port.name: chosen.reshape(-1, *port.shape[1:])}
 
     return Emission(
-        files={"policy.onnx": graph.bytes()}, model="policy.onnx", feeds=feeds, action=action
+        files={"policy.onnx": graph.bytes()}, model="policy.onnx", feeds=feeds, given=given
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import compose, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from roadworthy.emitting.emission import model_of
 from roadworthy.spec.bundle import SUMS, Bundle
@@ -27,23 +27,27 @@ def digest(bundle: Bundle) -> str:
     return hashlib.sha256((bundle.folder / SUMS).read_bytes()).hexdigest()
 
 
-class Graph:
-    """A policy whose ports are replaced one by one; `bytes` is the file that results."""
+def properties(bundle: Bundle) -> dict[str, str]:
+    """What the file says about its environment; not what Roadworthy says of its own."""
+    model = onnx.load_from_string(model_of(bundle))
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    return {key: value for key, value in entries.items() if not key.startswith(_OWN_KEYS)}
 
-    def __init__(self, bundle: Bundle, *, wrapped: bool = True) -> None:
-        model = onnx.load_from_string(model_of(bundle))
+
+class Graph:
+    """A policy whose ports are replaced one by one; `bytes` is the file that results.
+
+    `model` stands for the policy where only a part of it is wanted.
+    """
+
+    def __init__(self, bundle: Bundle, model: onnx.ModelProto | None = None) -> None:
+        self._model = onnx.load_from_string(model_of(bundle)) if model is None else model
         # Inside, every name gets a prefix: those of the new ports are then free.
-        self._model = compose.add_prefix(model, _INSIDE) if wrapped else model
-        # What Roadworthy wrote itself tells of the ports and names that were.
-        self.metadata = {
-            entry.key: entry.value
-            for entry in model.metadata_props
-            if not wrapped and not entry.key.startswith(_OWN_KEYS)
-        } | {BUNDLE_KEY: digest(bundle)}
+        _add_prefix(self._model.graph)
+        self.metadata = {BUNDLE_KEY: digest(bundle)}
         self._before: list[onnx.NodeProto] = []
-        if wrapped:
-            del self._model.graph.input[:]
-            del self._model.graph.output[:]
+        del self._model.graph.input[:]
+        del self._model.graph.output[:]
 
     def input(self, name: str, shape: Shape, dtype: int = FLOAT) -> None:
         """Adds an input."""
@@ -81,6 +85,24 @@ class Graph:
         helper.set_model_props(self._model, self.metadata)
         onnx.checker.check_model(self._model)
         return bytes(self._model.SerializeToString(deterministic=True))
+
+
+def _add_prefix(graph: onnx.GraphProto) -> None:
+    """Changes every name in a graph and in the graphs inside of its nodes."""
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = inside(value.name)
+    for node in graph.node:
+        node.name = inside(node.name)
+        for names in (node.input, node.output):
+            names[:] = [inside(name) if name else name for name in names]
+        for branch in branches(node):
+            _add_prefix(branch)
+
+
+def branches(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs inside of a node, such as those of an `If`."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
 
 
 def inside(name: str) -> str:

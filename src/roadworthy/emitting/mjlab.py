@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roadworthy.emitting import mjlab_environment
 from roadworthy.emitting.emission import Emission, lacking, plain_ports, refuse, robot_of
 from roadworthy.emitting.graph import renamed
 from roadworthy.spec.bundle import Bundle
@@ -19,6 +20,8 @@ _ADDED = "a runtime of mjlab gives the motors default_joint_pos + action_scale Ã
 
 def emission(bundle: Bundle) -> Emission:
     """policy.onnx with mjlab's metadata."""
+    if bundle.signature.clock is not None:
+        return mjlab_environment.emission(bundle)
     robot, signature = robot_of(bundle, "mjlab"), bundle.signature
     problems = lacking(robot, "stiffness", "damping", "default_position", "action", "observations")
     if len(signature.observed) != 1:
@@ -26,14 +29,15 @@ def emission(bundle: Bundle) -> Emission:
     refuse("mjlab", [*problems, *_action_problems(robot), *plain_ports(bundle)])
     assert robot.action is not None
     (observed,) = signature.observed
-    names = {observed.name: "obs", robot.action.output: "actions"}
-    graph = renamed(bundle, names, BATCH, robot.action.output)
+    acted = robot.action.output
+    names = {observed.name: "obs", acted: "actions"}
+    graph = renamed(bundle, names, BATCH, acted)
     graph.metadata |= _metadata(robot, bundle.manifest["provenance"]["source"])
     return Emission(
         files={"policy.onnx": graph.bytes()},
         model="policy.onnx",
         feeds=lambda inputs: {"obs": inputs[observed.name]},
-        action=lambda outputs: outputs["actions"],
+        given=lambda outputs: {acted: outputs["actions"]},
     )
 
 
@@ -66,7 +70,7 @@ def _metadata(robot: Robot, source: str) -> dict[str, str]:
         "observation_terms_scale": [
             term.scale if len(term.scale) > 1 else term.scale[0] for term in terms
         ],
-        "observation_terms_flatten_history_dim": [True for _ in terms],
+        "observation_terms_flatten_history_dim": [1.0 for _ in terms],
         # mjlab's word for no history is 0.
         "observation_terms_history_length": [
             term.history if term.history > 1 else 0 for term in terms

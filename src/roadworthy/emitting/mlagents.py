@@ -58,12 +58,14 @@ def emission(bundle: Bundle) -> Emission:
         return found
 
     kind = "discrete" if discrete else "continuous"
-    row = action_port(signature).shape[1:]
+    acted = action_port(signature)
     return Emission(
         files={"policy.onnx": graph.bytes()},
         model="policy.onnx",
         feeds=feeds,
-        action=lambda outputs: outputs[f"{kind}_actions"].reshape(-1, *row),
+        given=lambda outputs: {
+            acted.name: outputs[f"{kind}_actions"].reshape(-1, *acted.shape[1:])
+        },
         memory={_RECURRENT_OUT: _RECURRENT_IN} if width else {},
     )
 

@@ -32,9 +32,10 @@ def emission(bundle: Bundle) -> Emission:
     refuse("unitree", [*problems, *plain_ports(bundle)])
     assert robot.action is not None
     (observed,) = signature.observed
-    names = {observed.name: "obs", robot.action.output: "actions"}
+    acted = robot.action.output
+    names = {observed.name: "obs", acted: "actions"}
     # The controller multiplies the sizes that the file declares: an open one would be −1.
-    graph = renamed(bundle, names, 1, robot.action.output)
+    graph = renamed(bundle, names, 1, acted)
     yaml: Any = need("yaml", extra="export")
     text = yaml.safe_dump(
         _deploy(robot, signature.period_s), default_flow_style=None, sort_keys=False
@@ -43,7 +44,7 @@ def emission(bundle: Bundle) -> Emission:
         files={_MODEL: graph.bytes(), _SIDECAR: text.encode()},
         model=_MODEL,
         feeds=lambda inputs: {"obs": inputs[observed.name]},
-        action=lambda outputs: outputs["actions"],
+        given=lambda outputs: {acted: outputs["actions"]},
     )
 
 

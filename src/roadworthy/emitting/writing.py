@@ -8,6 +8,7 @@ again at any time, has sums of its own, and names the bundle that it came from.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from roadworthy.runtime.load import load
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec import sealing
 from roadworthy.spec.bundle import SUMS, TRACE, Bundle
+from roadworthy.spec.port import Array
 from roadworthy.spec.trace import Trace
 
 # Recorded steps that both are given, from the first on.
@@ -46,34 +48,43 @@ def emit(
 
 
 def _refuse_other_actions(bundle: Bundle, emission: Emission, layout: str) -> None:
-    """An error if the new file does not give the very actions of the policy."""
-    if emission.feeds is None or emission.action is None:
-        return
+    """An error if the new file does not give the very outputs of the policy."""
     policy = load(bundle.folder)
     session = silent_onnxruntime().InferenceSession(
         emission.files[emission.model], providers=["CPUExecutionProvider"]
     )
-    shapes = {port.name: port.shape for port in session.get_inputs()}
+    shapes = {p.name: p.shape for p in session.get_inputs()}
     names = [port.name for port in session.get_outputs()]
     trace = Trace.from_bytes(bundle.files[TRACE])
-    memory = {
-        name: np.zeros([1, *shapes[name][1:]], np.float32) for name in emission.memory.values()
+    memory: dict[str, Array] = {
+        name: emission.begins.get(name, _zeros(shapes.get(name, ())))
+        for name in emission.memory.values()
     }
-    output = bundle.signature.action_output
-    for step in range(min(STEPS, trace.steps)):
+    for step in range(min(STEPS * emission.every, trace.steps)):
         inputs = {name: values[step][:1] for name, values in trace.inputs.items()}
-        expected = policy.step(inputs)[output]
-        given = dict(zip(names, session.run(None, emission.feeds(inputs) | memory), strict=True))
-        memory = {into: given[out] for out, into in emission.memory.items()}
-        got = emission.action(given)
-        if not np.allclose(got, expected, rtol=1e-6, atol=1e-7, equal_nan=True):
-            raise ExportError(
-                f"the file for {layout} gives {got.ravel()[:4]} at step {step}, the policy "
-                f"{np.ravel(expected)[:4]}",
-                code=CODE,
-                where=layout,
-                hint="this is a mistake of Roadworthy's: please report it with the bundle",
-            )
+        expected = policy.step(inputs)
+        if step % emission.every:
+            continue
+        feeds = emission.feeds({**inputs, **expected}) | memory
+        if emission.clock is not None:
+            count, first = emission.clock
+            feeds[count] = np.asarray(first + step, np.int32)
+        found = dict(zip(names, session.run(None, feeds), strict=True))
+        memory = {into: found[out] for out, into in emission.memory.items()}
+        for name, got in emission.given(found).items():
+            if not np.allclose(got, expected[name], rtol=1e-6, atol=1e-7, equal_nan=True):
+                raise ExportError(
+                    f"the file for {layout} gives {name} {np.ravel(got)[:4]} at step {step}, the "
+                    f"policy {np.ravel(expected[name])[:4]}",
+                    code=CODE,
+                    where=layout,
+                    hint="this is a mistake of Roadworthy's: please report it with the bundle",
+                )
+
+
+def _zeros(shape: Sequence[int | str]) -> Array:
+    """Memory of one row as most runtimes begin: an open size is the row."""
+    return np.zeros([each if isinstance(each, int) else 1 for each in shape], np.float32)
 
 
 def _write(place: Path, emission: Emission, layout: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from roadworthy.capture.export_mode import one_thread
+from roadworthy.capture.export_mode import collecting_rarely, one_thread
 from roadworthy.capture.memory import one_row
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitution import Read
@@ -21,6 +21,7 @@ from roadworthy.environment.free_run import free_run
 from roadworthy.environment.hidden import hidden
 from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.ignoring import not_ignored
+from roadworthy.environment.life import Life
 from roadworthy.environment.movement import Movement, movement
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.running import Running, running
@@ -49,6 +50,8 @@ class EnvironmentOriginal(Original):
     initial: Tensors
     observed: Mapping[str, Array]
     horizon: Horizon
+    # What the environment lived through when it was captured; None where it must live once more.
+    life: Life | None
 
     @property
     def rows(self) -> int | None:
@@ -82,7 +85,8 @@ class EnvironmentOriginal(Original):
 
     def extra_checks(self, policy: Policy) -> Sequence[Check]:
         signature = policy.signature
-        return [free_run(policy, self.source, self.horizon, lambda: self.yardstick(signature))]
+        truth = partial(self.yardstick, signature)
+        return [free_run(policy, self.source, self.horizon, truth, self.life)]
 
 
 def capture_environment(
@@ -93,7 +97,7 @@ def capture_environment(
     `contract` asks for what Exploy's controller can run.
     """
     env, actor = source.env, source.actor
-    with preserved(env, actor), one_thread():
+    with collecting_rarely(), preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
         env.prepare_export()
         wrong = registration.problems(source, contract=contract)
@@ -105,7 +109,9 @@ def capture_environment(
         moved = movement(source, ran.codes, {name: half.reads for name, half in halves.items()})
         source, halves = _complete(source, halves, moved, ran)
         source, halves = _pruned(source, halves)
-        initial = _initial(source)
+        # A life in which nobody knew of what is handed over does not tell of it.
+        life = None if source.handed_over else moved.life
+        initial = _initial(source) if life is None else life.starts[0][1]
         alone = contract or source.rows == 1 or _shared_by_rows(source, initial)
         several = None if alone else _symbolic_halves(source)
         halves = several or halves
@@ -131,6 +137,7 @@ def capture_environment(
             initial=initial,
             observed={name: moved.observed[name] for name in source.inputs},
             horizon=moved.horizon,
+            life=life,
         )
 
 

@@ -17,9 +17,10 @@ from roadworthy.capture.devices import whole_float32
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
-from roadworthy.environment.source import ACTIONS, EnvironmentSource, Tensors, observed_ports
+from roadworthy.environment.life import LEAST_STEPS, Life, LivedStep
+from roadworthy.environment.source import EnvironmentSource, Tensors
 from roadworthy.environment.stepping import set_evaluation_mode
-from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
+from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
@@ -30,8 +31,6 @@ from roadworthy.spec.tolerance import gaps
 from roadworthy.verification.allowance import allowance
 from roadworthy.verification.compare import Comparison
 from roadworthy.verification.states import Layout, memory_key, timed, with_memory
-
-LEAST_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,34 +53,58 @@ class _Flight:
 
 
 def free_run(
-    policy: Policy, source: EnvironmentSource, horizon: Horizon, yardstick: Callable[[], Yardstick]
+    policy: Policy,
+    source: EnvironmentSource,
+    horizon: Horizon,
+    yardstick: Callable[[], Yardstick],
+    life: Life | None = None,
 ) -> Check:
-    """The living environment and the artifact side by side, tick by tick, resets included."""
-    steps = max(LEAST_STEPS, horizon.steps)
-    flight = _Flight()
-    with preserved(*source.roots.values()), one_thread(), whole_float32(), eager(source):
-        set_evaluation_mode(source.env, source.actor)
-        source.env.prepare_export()
-        with watch_ticks(source) as living:
-            _restart(0, policy, living, flight.starts)
-            begins = True
-            for step in range(steps):
-                begins = _step(step, policy, living, flight, begins=begins)
-                if begins:
-                    _restart(step + 1, policy, living, flight.starts)
-            followed = bool(living.followed)
+    """The living environment and the artifact side by side, tick by tick, resets included.
+
+    `life` is one that was written down before: the environment is then not run again.
+    """
+    life = life or lived(source, horizon)
+    steps = len(life.steps)
+    flight = _replayed(policy, life, source.rows)
     comparison, measured = _judged(flight, policy.signature, source.rows, yardstick)
     _blame_start(comparison, flight.starts)
     claim = f"the artifact gives what the running environment gives, for {steps} policy steps"
     if measured:
         claim += ", as far as its own rounding lets it"
-    if not followed:
+    if not life.followed:
         claim += "; step() does not show its ticks, so they are those of a world that stands still"
-    facts: dict[str, Any] = {"ticks followed": followed, "measured": measured}
+    facts: dict[str, Any] = {"ticks followed": life.followed, "measured": measured}
     if horizon.beyond:
         claim += f"; not reached: what happens after {', '.join(map(str, horizon.beyond))} steps"
         facts["not reached"] = list(horizon.beyond)
     return comparison.check("free run", claim, facts)
+
+
+def lived(source: EnvironmentSource, horizon: Horizon) -> Life:
+    """A life of the environment, from a reset on; it comes back as it was."""
+    life = Life()
+    with preserved(*source.roots.values()), one_thread(), whole_float32(), eager(source):
+        set_evaluation_mode(source.env, source.actor)
+        source.env.prepare_export()
+        with watch_ticks(source) as living:
+            life.restart(living)
+            for _ in range(max(LEAST_STEPS, horizon.steps)):
+                _, _, was_reset = life.step(living)
+                if was_reset:
+                    life.restart(living)
+    return life
+
+
+def _replayed(policy: Policy, life: Life, rows: int) -> _Flight:
+    """The artifact with the inputs of a life, its memory running freely between resets."""
+    flight, starts = _Flight(), dict(life.starts)
+    inputs = {port.name for port in policy.signature.inputs}
+    for step in range(len(life.steps) + 1):
+        if step in starts:
+            _restart(step, policy, starts[step], rows, flight.starts)
+        if step < len(life.steps):
+            _step(step, policy, life.steps[step], inputs, flight)
+    return flight
 
 
 def _judged(
@@ -116,17 +139,14 @@ def _allowed(free: Arrays, index: int, expected: Arrays) -> Iterator[tuple[str, 
             yield name, np.maximum(usual[0], free[name][index])
 
 
-def _restart(step: int, policy: Policy, living: LiveRun, starts: Comparison) -> None:
+def _restart(step: int, policy: Policy, memory: Tensors, rows: int, starts: Comparison) -> None:
     """A new episode on both sides; what an environment forgets to reset is seen here."""
-    source = living.source
-    living.restart()
     policy.reset()
-    kept = _arrays(living.memory())
-    fresh = {each.name: each.fresh(source.rows) for each in policy.signature.memory}
+    fresh = {each.name: each.fresh(rows) for each in policy.signature.memory}
     after = "{} after a reset".format
     starts.add(
         step,
-        {after(memory_key(name)): value for name, value in kept.items()},
+        {after(memory_key(name)): value for name, value in _arrays(memory).items()},
         {after(memory_key(name)): value for name, value in fresh.items()},
     )
 
@@ -141,18 +161,15 @@ def _blame_start(comparison: Comparison, starts: Comparison) -> None:
         comparison.first_failure = early
 
 
-def _step(step: int, policy: Policy, living: LiveRun, flight: _Flight, *, begins: bool) -> bool:
-    """One policy step on both sides; whether the environment was reset in it."""
-    decision, actions = living.decide()
-    decided = {ACTIONS: actions.clone()} | observed_ports(decision.observations)
-    ticks, _, was_reset = living.step(actions)
-    for tick, seen in enumerate(ticks):
-        inputs = _arrays(seen.inputs if tick else decision.inputs)
-        got = with_memory(policy.step(inputs), policy.memory)
-        shown = _arrays(seen.outputs if tick else decided | seen.outputs)
+def _step(step: int, policy: Policy, lived: LivedStep, inputs: set[str], flight: _Flight) -> None:
+    """One policy step on both sides; of the inputs, those that the artifact takes."""
+    for tick, seen in enumerate(lived.ticks):
+        given = _arrays(seen.inputs if tick else lived.inputs)
+        given = {name: value for name, value in given.items() if name in inputs}
+        got = with_memory(policy.step(given), policy.memory)
+        shown = _arrays(seen.outputs if tick else lived.decided | seen.outputs)
         expected = with_memory(shown, _arrays(seen.memory))
-        flight.ticks.append(_Tick(step, begins and not tick, inputs, expected, got))
-    return was_reset
+        flight.ticks.append(_Tick(step, lived.begins and not tick, given, expected, got))
 
 
 def _arrays(tensors: Tensors) -> dict[str, Array]:

@@ -13,20 +13,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from types import CodeType
 from typing import Literal
 
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.snapshot import Snapshot, preserved
 from roadworthy.capture.state.standins import Ledger, stand_in
 from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.assigned import is_held_by_port
 from roadworthy.environment.components import Input, Memory, Output
-from roadworthy.environment.movement import Movement, advance
+from roadworthy.environment.movement import Movement
 from roadworthy.environment.nudging import Suspect, Trials, tensor_matters
 from roadworthy.environment.numbers import Number
 from roadworthy.environment.paths import Place
@@ -35,9 +34,6 @@ from roadworthy.environment.running import halves
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
-
-# What matters at one moment may be multiplied by zero at another: after so many live steps.
-MOMENTS = (0, 5, 17)
 
 Kind = Literal["Input", "Memory", "Output"]
 
@@ -142,10 +138,12 @@ def hidden(
     found: dict[str, Hidden] = {}
     handed_over: dict[str, Place] = {}
     with preserved(*source.roots.values()), torch.inference_mode():
-        for before, steps in pairwise((0, *MOMENTS)):
-            advance(source, steps - before)
+        others = [read.tensor for seen in reads.values() for read in seen]
+        # Now, and at moments of the life that was watched: it need not be lived again.
+        for moment in (Snapshot(*source.roots.values(), others), *moved.later):
+            moment.restore()
             done = {*found, *handed_over}
-            trials = Trials(source, constants, [r.tensor for seen in reads.values() for r in seen])
+            trials = Trials(source, moment, constants)
             for each in (
                 *_tensors(source, reads, moved, done, trials),
                 *_numbers(source, moved, done),

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from roadworthy.capture.snapshot import walk
 from roadworthy.capture.state.reach import names_in
+from roadworthy.capture.walking import walk
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.lines import is_authors_class
 

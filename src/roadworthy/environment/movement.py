@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import Value, is_number, preserved, same, values, walk
+from roadworthy.capture.devices import whole_float32
+from roadworthy.capture.snapshot import Snapshot, Value, preserved, same, values
 from roadworthy.capture.substitution import Read
+from roadworthy.capture.walking import held
 from roadworthy.environment.horizon import Horizon, horizon
+from roadworthy.environment.life import LEAST_STEPS, Life
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource, Tensors
-from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
 from roadworthy.environment.unreached import Lines, Unreached, lines_noted, unreached
 from roadworthy.spec.port import Array
 
 # Walking through a whole simulator takes long: then only at some of the steps.
 MOST_WALKED = 3_000
 OBSERVED_STEPS = 32
+# What matters at one moment may be multiplied by zero at another: after so many live steps.
+LATER = (5, 17)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,8 @@ class Movement:
     observed      what the inputs were at the first decisions, one after the other
     loose         ids of tensors that moved and that no attribute leads to
     unreached     lines that never ran and would write an attribute
+    later         the environment at two later moments: what matters at one may not at another
+    life          all that was lived through, where an artifact can be compared with it
     """
 
     by_step: frozenset[str]
@@ -58,6 +65,8 @@ class Movement:
     observed: dict[str, Array]
     loose: frozenset[int]
     unreached: tuple[Unreached, ...]
+    later: tuple[Snapshot, ...]
+    life: Life | None
 
     @property
     def all(self) -> frozenset[str]:
@@ -115,39 +124,57 @@ class _Search:
         self.resets = False
         self.disturbed: dict[int, list[str]] = {}
         self.decided: list[Tensors] = []
+        self.later: list[Snapshot] = []
+        self.life = Life()
         self.lines: Lines = {}
         self._last: dict[str, tuple[Any, int | None]] = {}
 
     def movement(self) -> Movement:
+        """One life serves the search, the trials at later moments, and the check of artifacts.
+
+        It begins with a reset, as a life beside an artifact must, and is as long as the longest of
+        the three asks for. With several rows that is not possible: beside an artifact all of them
+        are reset together, and one row would keep the others from living long. Then the search has
+        a life of its own, and the check another.
+        """
         source = self.source
-        moments = set(self.horizon.moments())
+        shared = source.rows == 1
+        steps = max(LEAST_STEPS, self.horizon.steps) if shared else self.horizon.steps
+        moments = {*self.horizon.moments(), steps}
         always = len(self.places[0]) <= MOST_WALKED
         roots = (*source.roots.values(), self.loose)
-        with preserved(*roots), eager(source), watch_ticks(source) as live:
-            self._halves()
+        with preserved(*roots), whole_float32(), eager(source), watch_ticks(source) as live:
+            self._halves(list(held(source.roots)))
             brackets = live.between_calls()
             began = {name: read().clone() for name, read in source.inputs.items()}
-            for step in range(1, self.horizon.steps + 1):
-                stamps = _stamps(source.roots) if step in moments else {}
+            if shared:
+                self._restart(live)
+            for step in range(1, steps + 1):
+                stamps = _stamps(held(source.roots)) if step in moments else {}
                 brackets.clear()
                 with lines_noted(self.lines):
-                    decision, actions = live.decide()
-                    ticks, _, was_reset = live.step(actions)
+                    decision, ticks, was_reset = self.life.step(live)
                 if len(self.decided) < OBSERVED_STEPS:
                     self.decided.append(decision.inputs)
                 if live.followed and not was_reset:
                     self._note_disturbed(step, ticks[-1].memory, live.memory())
                 self.written_by_world |= set() if was_reset else brackets
                 self._note_inputs(began)
-                if always or step in moments:
-                    self._look(self.by_world)
+                now = list(held(source.roots)) if always or step in moments else []
+                self._look(now, self.by_world)
                 if step in moments:
-                    self.latches |= set() if was_reset else _flags_written(source.roots, stamps)
-                    self._halves()
-                self.resets = self.resets or was_reset or (step in moments and self._resets())
+                    self.latches |= set() if was_reset else _flags_written(now, stamps)
+                    self._halves(now)
+                self.resets = self.resets or was_reset
+                if step in LATER:
+                    self.later.append(live.snapshot(self.loose))
+                if shared and was_reset:
+                    self._restart(live)
+            # Not on the way: what no attribute leads to, a reset on the side would set back.
+            self.resets = self.resets or self._resets() or any(map(self._resets, self.later))
             with lines_noted(self.lines):
                 live.restart()
-            self._look(self.by_world)
+            self._look(held(source.roots), self.by_world)
         return Movement(
             by_step=frozenset(self.by_step),
             by_world=frozenset(self.by_world - self.by_step),
@@ -164,24 +191,29 @@ class _Search:
             },
             outputs_written=frozenset(self.outputs_written),
             resets=self.resets,
-            untold_reset=_untold(self.disturbed, self.horizon.steps),
+            untold_reset=_untold(self.disturbed, steps),
             observed={
                 name: np.stack([each[name].cpu().numpy() for each in self.decided])
                 for name in self.decided[0]
             },
             loose=frozenset(self.loose_moved),
             unreached=tuple(unreached(source.env, self.lines)),
+            later=tuple(self.later),
+            life=self.life if shared else None,
         )
 
-    def _halves(self) -> None:
+    def _restart(self, live: LiveRun) -> None:
+        with lines_noted(self.lines):
+            self.life.restart(live)
+
+    def _halves(self, found: Iterable[tuple[str, Any]]) -> None:
         """Both halves of a step from the present state, which is put back; notes what they wrote.
 
         A tensor that is written with the value that it had is written all the same: a latch, a
-        time in the air, a queue of zeros.
+        time in the air, a queue of zeros. `found` is what there is now.
         """
-        source = self.source
+        source, stamps = self.source, _stamps(found)
         with preserved(*source.roots.values(), self.loose):
-            stamps = _stamps(source.roots)
             given = {name: read().clone() for name, read in source.inputs.items()}
             outputs = {name: read() for name, read in source.outputs.items()}
             kept = {name: (_version(each), each.clone()) for name, each in outputs.items()}
@@ -189,7 +221,7 @@ class _Search:
             source.substep()
             self._note_written(given)
             self._note_outputs(outputs, kept)
-            for path, value in _held(source.roots):
+            for path, value in held(source.roots):
                 was, version = stamps.get(path, (None, None))
                 if isinstance(value, torch.Tensor):
                     if value is was and version is not None and version == _version(value):
@@ -200,12 +232,12 @@ class _Search:
                     self.by_step.add(path)
         self._last.clear()
 
-    def _look(self, moved: set[str]) -> None:
-        """Notes in `moved` whatever has another value than at the beginning."""
+    def _look(self, found: Iterable[tuple[str, Any]], moved: set[str]) -> None:
+        """Notes in `moved` whatever of `found` has another value than at the beginning."""
         for tensor, was in zip(self.loose, self.loose_before, strict=True):
             if id(tensor) not in self.loose_moved and not same(tensor, was):
                 self.loose_moved.add(id(tensor))
-        for path, value in _held(self.source.roots):
+        for path, value in found:
             if isinstance(value, torch.Tensor):
                 was, version = self._last.get(path, (None, None))
                 if value is not was or version is None or version != _version(value):
@@ -257,11 +289,14 @@ class _Search:
             if name not in self.inputs_moved and not torch.equal(read(), began[name]):
                 self.inputs_moved.add(name)
 
-    def _resets(self) -> bool:
-        """Whether a reset from here changes any registered value, beyond what observing does."""
+    def _resets(self, moment: Snapshot | None = None) -> bool:
+        """Whether a reset changes any registered value, beyond what observing does: a reset from
+        here, or from another moment."""
         source = self.source
         ports = source.inputs | source.memory
-        with preserved(*source.roots.values()):
+        with preserved(*source.roots.values(), self.loose):
+            if moment is not None:
+                moment.restore()
             with preserved(*source.roots.values()):
                 source.env.compute_observations()
                 left = {name: read().clone() for name, read in ports.items()}
@@ -280,29 +315,25 @@ def _untold(disturbed: Mapping[int, list[str]], watched: int) -> tuple[int, list
     return first, disturbed[first]
 
 
-def _held(roots: object) -> Iterator[tuple[str, Any]]:
-    for path, value in walk(roots):
-        if isinstance(value, (torch.Tensor, np.ndarray)) or is_number(value):
-            yield path, value
-
-
-def _stamps(roots: object) -> dict[str, tuple[Any, int | None]]:
+def _stamps(found: Iterable[tuple[str, Any]]) -> dict[str, tuple[Any, int | None]]:
     """Path → what lies there, and how often it was written in place."""
     return {
         path: (value.copy() if isinstance(value, np.ndarray) else value, _version(value))
-        for path, value in _held(roots)
+        for path, value in found
     }
 
 
-def _flags_written(roots: object, stamps: dict[str, tuple[Any, int | None]]) -> set[str]:
+def _flags_written(
+    found: Iterable[tuple[str, Any]], stamps: dict[str, tuple[Any, int | None]]
+) -> set[str]:
     """The paths of flags that were written since."""
-    found = set()
-    for path, value in _held(roots):
+    written = set()
+    for path, value in found:
         if isinstance(value, torch.Tensor) and value.dtype == torch.bool and path in stamps:
             was, version = stamps[path]
             if version is not None and (value is not was or version != _version(value)):
-                found.add(path)
-    return found
+                written.add(path)
+    return written
 
 
 def _version(value: object) -> int | None:
@@ -310,9 +341,3 @@ def _version(value: object) -> int | None:
     if not isinstance(value, torch.Tensor) or value.is_inference():
         return None
     return value._version
-
-
-def advance(source: EnvironmentSource, steps: int) -> None:
-    """Changes the environment to what it is so many policy steps from now."""
-    for _ in range(steps):
-        source.env.step(source.actor(source.env.compute_observations()))

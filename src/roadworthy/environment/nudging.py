@@ -38,22 +38,23 @@ class Suspect:
 class Trials:
     """Trials from one moment of an environment, which is put back after each of them.
 
-    `others` are tensors that no attribute leads to; `also` are further tensors that count as
-    results.
+    `also` are further tensors that count as results.
     """
 
     def __init__(
         self,
         source: EnvironmentSource,
+        moment: Snapshot,
         constants: Sequence[float] = (),
-        others: Sequence[torch.Tensor] = (),
         also: Sequence[GetTensor] = (),
     ) -> None:
         self._source = source
         self._constants = constants
         self._also = also
         # Once for all trials: each begins where the last one was put back to.
-        self._snapshot = Snapshot(*source.roots.values(), list(others))
+        self._snapshot = moment
+        # Whether large arrays, the meshes of a simulator, are put back after each trial too.
+        self._thorough = False
 
     def culprits(self, half: str, suspects: Sequence[Suspect]) -> list[Suspect]:
         """Those that matter. All are tried at once; only where that shows something, by halves."""
@@ -77,6 +78,26 @@ class Trials:
         )
 
     def _differ(
+        self,
+        half: str,
+        suspects: Sequence[Suspect],
+        circumstance: Circumstance | None,
+        constants: Sequence[float],
+    ) -> bool:
+        """Whether other values give other results in one circumstance.
+
+        To look at ten megabytes of meshes takes longer than a trial, and a half of a step does not
+        write there. That it did not is looked at once, after the trials; if it did, what they said
+        does not count, and from then on everything is put back after each.
+        """
+        found = self._tried(half, suspects, circumstance, constants)
+        if self._thorough or not self._snapshot.is_large_changed():
+            return found
+        self._thorough = True
+        self._snapshot.restore()
+        return self._tried(half, suspects, circumstance, constants)
+
+    def _tried(
         self,
         half: str,
         suspects: Sequence[Suspect],
@@ -123,7 +144,7 @@ class Trials:
                 more = (read().clone() for read in self._also)
                 return [*outputs.values(), *memory.values(), *more]
         finally:
-            self._snapshot.restore()
+            self._snapshot.restore(large=self._thorough)
 
 
 def _seed() -> None:
@@ -141,7 +162,7 @@ def tensor_matters(
     also: Sequence[GetTensor] = (),
 ) -> bool:
     """Whether the results depend on one tensor, or on those of its elements that `rest` marks."""
-    trials = Trials(source, others=[tensor], also=also)
+    trials = Trials(source, Snapshot(*source.roots.values(), [tensor]), also=also)
     return trials.matter(half, [Suspect(tensor, rest=rest)])
 
 

@@ -36,6 +36,8 @@ class EnvironmentSource:
     unused: frozenset[str] = frozenset()
     ignore: tuple[str, ...] = ()
     _numbers: dict[str, Number] = field(default_factory=dict)
+    # The components that were found to return tensors, by name: asked once, not at every reading.
+    _tensors: dict[str, Input | Output] = field(default_factory=dict)
     _empty: Tensors = field(default_factory=dict)
 
     @property
@@ -60,9 +62,12 @@ class EnvironmentSource:
 
     def _read(self, component: Input | Output) -> GetTensor:
         """The component's callback, or the number that it returns, once that has been found."""
+        if self._tensors.get(component.name) is component:
+            return component.get_from_env_cb
         if component.name not in self._numbers:
             read = component.get_from_env_cb
             if not is_number(read()):
+                self._tensors[component.name] = component
                 return read
             self._numbers[component.name] = located(component.name, read, self.roots)
         return self._numbers[component.name]

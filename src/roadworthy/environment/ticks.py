@@ -11,12 +11,16 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import preserved, walk
+from roadworthy.capture.snapshot import Snapshot, preserved
+from roadworthy.capture.walking import walk
 from roadworthy.environment.components import GetTensor
 from roadworthy.environment.exportable import Observations
 from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import EnvironmentSource, Tensors, copied
 from roadworthy.errors import ExportError, Finding
+
+# The methods of an environment that are captured.
+_CAPTURED = ("compute_observations", "process_actions", "apply_actions")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +64,8 @@ class LiveRun:
     _left: Tensors = field(default_factory=dict)
     # Whether what runs now is the environment's own life: trials on the side are not noted.
     _living: bool = False
+    # The methods that are replaced while it is watched: owner, name, and the owner's own, if any.
+    _replaced: list[tuple[object, str, Any]] = field(default_factory=list)
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
@@ -75,8 +81,11 @@ class LiveRun:
 
     def entering(self) -> None:
         """Notes, before a captured method runs, what was written since the last one ended."""
+        if not self._living or not self._left:
+            return
+        inputs = self.source.inputs
         for name, value in self._left.items():
-            if self._living and not torch.equal(self.source.inputs[name](), value):
+            if not torch.equal(inputs[name](), value):
                 self._between.add(name)
 
     def leaving(self) -> None:
@@ -89,6 +98,15 @@ class LiveRun:
         self.decisions.clear()
         with self._noting():
             self.source.restart()
+        self._left.clear()  # what a reset wrote, the world did not
+
+    def snapshot(self, *others: object) -> Snapshot:
+        """The environment and its actor as they are now, with nobody watching them."""
+        with ExitStack() as back:
+            for owner, name, own in self._replaced:
+                back.callback(object.__setattr__, owner, name, vars(owner)[name])
+                _put_back(owner, name, own)
+            return Snapshot(*self.source.roots.values(), *others)
 
     def memory(self) -> Tensors:
         """Memory as the next step finds it, before anything is observed."""
@@ -225,6 +243,9 @@ def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
         if callable(getattr(type(each), "apply_actions", None)) and hasattr(each, "__dict__")
     ]
     run.remembers = observing_writes(source)
+    watched = [(owner, "apply_actions") for owner in owners if owner is not source.env]
+    watched += [(source.env, name) for name in _CAPTURED]
+    run._replaced += [(owner, name, vars(owner).get(name)) for owner, name in watched]
     with ExitStack() as patches:
         for owner in owners:
             patches.enter_context(
@@ -232,7 +253,7 @@ def watch_ticks(source: EnvironmentSource) -> Iterator[LiveRun]:
             )
         if run.remembers:
             patches.enter_context(_replaced(source.env, "compute_observations", observed))
-        for name in ("compute_observations", "process_actions", "apply_actions"):
+        for name in _CAPTURED:
             patches.enter_context(_replaced(source.env, name, bracketed))
         with preserved(*source.roots.values()), eager(source):
             source.step()
@@ -250,10 +271,14 @@ def _replaced(
     try:
         yield
     finally:
-        if own is None:
-            object.__delattr__(owner, name)
-        else:
-            object.__setattr__(owner, name, own)
+        _put_back(owner, name, own)
+
+
+def _put_back(owner: object, name: str, own: object) -> None:
+    if own is None:
+        object.__delattr__(owner, name)
+    else:
+        object.__setattr__(owner, name, own)
 
 
 def eager(source: EnvironmentSource) -> AbstractContextManager[Any]:

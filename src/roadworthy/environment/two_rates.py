@@ -63,6 +63,10 @@ class TwoRates:
     def _each(self, inputs: Mapping[str, Array], memory: Mapping[str, Array], run: _Run) -> Arrays:
         """Both graphs, each for the rows whose clock asks for it."""
         ticks = memory[self._clock]
+        if not self._axes:  # one clock, and no rows to take apart
+            found = run(self._substep if ticks else self._step, dict(inputs), dict(memory))
+            named = {n: each for n, each in found.items() if not n.startswith("logits ")}
+            return named | {f"memory {self._clock}": self._after(ticks)}
         decides = np.flatnonzero(ticks == 0)
         groups = [(self._step, decides), (self._substep, np.flatnonzero(ticks))]
         parts = [
@@ -75,8 +79,10 @@ class TwoRates:
         # out of a matrix does, the other half need not have.
         names = [name for name in parts[0] if not name.startswith("logits ")]
         joined = {name: self._joined(name, parts, order) for name in names}
-        after = ((ticks + 1) % self._decimation).astype(ticks.dtype)
-        return joined | {f"memory {self._clock}": after}
+        return joined | {f"memory {self._clock}": self._after(ticks)}
+
+    def _after(self, ticks: Array) -> Array:
+        return np.asarray((ticks + 1) % self._decimation).astype(ticks.dtype)
 
     def _rows(self, values: Mapping[str, Array], rows: Array) -> Arrays:
         return {

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roadworthy.capture.snapshot import walk
 from roadworthy.capture.state.entered import is_authors_code
+from roadworthy.capture.walking import walk
 from roadworthy.lines import is_authors_class
 
 _ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)

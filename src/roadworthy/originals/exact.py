@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import types
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, suppress
 from typing import Any
 
@@ -17,6 +18,7 @@ from roadworthy.capture.capture import captured_graph
 from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.errors import RoadworthyError
+from roadworthy.originals.graph_code import GraphCode
 from roadworthy.originals.interpreting import (
     CHOICES,
     TURNING,
@@ -50,6 +52,8 @@ _SMOOTH = frozenset({
     "softmax", "softplus", "split", "split_with_sizes", "squeeze", "stack", "sub", "sum", "t",
     "sym_size", "tanh", "transpose", "unflatten", "unsqueeze", "view", "zeros",
 })  # fmt: skip
+# Products and their sums: what they give lies in memory of its own.
+_NEVER_VIEWS = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "linear", "mm"})
 # What gives a value another dtype.
 _CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
 
@@ -79,7 +83,7 @@ class GraphYardstick:
     def __init__(self, signature: Signature, program: torch.export.ExportedProgram) -> None:
         self.inexact = ""
         self._signature = signature
-        self._module = program.graph_module
+        self._module = _without_assertions(program.graph_module)
         self._specs = program.graph_signature
         self._lifted = list(_lifted(program))
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
@@ -89,7 +93,10 @@ class GraphYardstick:
         self._chooses = any(target in CHOICES for target in called)
         self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
-        self._writes = any(_mutates(target) for target in called)
+        self._written = _written(program)
+        # Choices are recorded on the way, by an interpreter.
+        module = program.graph_module
+        self._code = GraphCode(module) if GraphCode.fits(module) and not self._chooses else None
         self._doubles: list[Any] | None = None
         self._work: int | None = None
 
@@ -125,6 +132,8 @@ class GraphYardstick:
     def shaken(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
     ) -> Arrays:
+        if self._code is not None:
+            return self._run(None, self._lifted, inputs, memory, self._code.shaken(ulps, seed))
         return self._run(Shaking(self._module, ulps, seed), self._lifted, inputs, memory)
 
     def _measured(
@@ -147,10 +156,11 @@ class GraphYardstick:
         }
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
-        return self._exactly(Exact(self._module), inputs, memory)
+        recorder = Exact(self._module) if self._code is None else None
+        return self._exactly(recorder, inputs, memory)
 
     def _exactly(
-        self, recorder: Exact, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+        self, recorder: Exact | None, inputs: Mapping[str, Array], memory: Mapping[str, Array]
     ) -> Arrays | None:
         if self.inexact:
             return None
@@ -158,7 +168,10 @@ class GraphYardstick:
             self._doubles = [double(each) for each in self._lifted]
         try:
             with _default_dtype(torch.float64):
-                return self._run(recorder, self._doubles, inputs, memory)
+                if recorder is not None or self._code is None:
+                    return self._run(recorder, self._doubles, inputs, memory)
+                code = self._code.exact()
+                return self._run(None, self._doubles, inputs, memory, code, double)
         except NoYardstick as error:  # an operator that has no float64, or a size it depends on
             self.inexact = str(error)
             return None
@@ -169,18 +182,22 @@ class GraphYardstick:
         lifted: list[Any],
         inputs: Mapping[str, Array],
         memory: Mapping[str, Array],
+        code: Callable[..., Any] | None = None,
+        convert: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
     ) -> Arrays:
-        """One step; without a recorder the graph's own code is run, which is faster."""
+        """One step; without a recorder `code` is run, or the graph's own: that is faster."""
         values = [inputs[port.name] for port in self._signature.inputs]
         values += [memory[each.name] for each in self._signature.memory]
         arguments = [torch.from_numpy(np.array(value)) for value in values]
-        held = [_copied(each) for each in lifted] if self._writes else lifted
+        held = list(lifted)
+        for place in self._written:
+            held[place] = _copied(held[place])
         try:
             silent = redirect_stderr(io.StringIO())
             here = new_tensors_are_here()
             with torch.no_grad(), one_thread(), silent, closing_transforms(), here:
                 if recorder is None:
-                    results = self._module(*held, *arguments)
+                    results = (code or self._module)(*held, *map(convert, arguments))
                 else:
                     results = recorder.run(*held, *recorder.converted(arguments))
         except Exception as error:  # torch raises what it likes, and prints the graph
@@ -227,8 +244,52 @@ def _is_smooth(node: torch.fx.Node, varying: Container[torch.fx.Node]) -> bool:
     return name in _SMOOTH or isinstance(node.target, types.BuiltinFunctionType)
 
 
+def _without_assertions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph without what torch.export could not prove about its sizes.
+
+    It asserts such things as that a sequence is not as long as the batch has rows, from the example
+    alone: one row would be refused. Whether sizes are right the checks show.
+    """
+    target = torch.ops.aten._assert_scalar.default
+    if not module.graph.find_nodes(op="call_function", target=target):
+        return module
+    made = copy.deepcopy(module)
+    for node in made.graph.find_nodes(op="call_function", target=target):
+        made.graph.erase_node(node)
+    made.graph.eliminate_dead_code()
+    made.recompile()
+    return made
+
+
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _written(program: torch.export.ExportedProgram) -> list[int]:
+    """The places, among all that was lifted, of what the graph may write into.
+
+    Written is what a mutating node takes, and whatever that may be a view of: everything before it,
+    up to sums of products, which give tensors of their own. So weights are not copied at each run.
+    """
+    found: set[torch.fx.Node] = set()
+    waiting = [
+        entering
+        for node in program.graph.nodes
+        if node.op == "call_function" and _mutates(node.target)
+        for entering in node.all_input_nodes
+    ]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += [] if name_of(node.target) in _NEVER_VIEWS else node.all_input_nodes
+    names = {node.name for node in found if node.op == "placeholder"}
+    lifted = (
+        spec
+        for spec in program.graph_signature.input_specs
+        if spec.kind is not InputKind.USER_INPUT
+    )
+    return [place for place, spec in enumerate(lifted) if spec.arg.name in names]
 
 
 def _mutates(target: Any) -> bool:

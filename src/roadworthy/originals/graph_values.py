@@ -27,24 +27,51 @@ def graph_values(
         return {}
     try:
         graph = capture(source).graph
-        with quiet():
-            exported = torch.onnx.export(graph, dynamo=True, verbose=False)
     except RoadworthyError:  # the original cannot be captured
         return {}
-    except Exception:  # an operator that only the export's own translations knew
-        return {}
-    program = None if exported is None else exported.exported_program
-    assert program is not None
     arguments = [torch.from_numpy(np.array(inputs[port.name])) for port in signature.inputs]
     arguments += [torch.from_numpy(np.array(memory[each.name])) for each in signature.memory]
-    with export_mode(source), torch.no_grad():
-        recorder = _Recorder(program.graph_module)
-        recorder.run(*_lifted(program), *arguments)
-    outputs = program.graph.find_nodes(op="output")[0].args[0]
     ports = [port.name for port in signature.outputs]
     ports += [each.output for each in signature.memory]
+    with export_mode(source), torch.no_grad():
+        captured = _recorded(graph, arguments, ports)
+        taken_apart = _recorded(_taken_apart(graph), arguments, ports)
+    # A file has the names of the one or of the other: what is another value in each is neither's.
+    return {
+        name: value
+        for name, value in {**taken_apart, **captured}.items()
+        if name not in taken_apart or name not in captured or _same(value, taken_apart[name])
+    }
+
+
+def _taken_apart(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
+    """The graph as torch.onnx decomposes it; None where only the export's own translations can."""
+    try:
+        with quiet():
+            exported = torch.onnx.export(graph, dynamo=True, verbose=False)
+    except Exception:  # torch.onnx raises what it likes
+        return None
+    return None if exported is None else exported.exported_program
+
+
+def _recorded(
+    program: torch.export.ExportedProgram | None, arguments: list[torch.Tensor], ports: list[str]
+) -> dict[str, TorchValue]:
+    if program is None:
+        return {}
+    recorder = _Recorder(program.graph_module)
+    try:
+        recorder.run(*_lifted(program), *arguments)
+    except Exception:  # sizes that it was not captured for, and whatever an operator raises
+        return {}
+    outputs = program.graph.find_nodes(op="output")[0].args[0]
     renamed = {node.name: port for node, port in zip(outputs, ports, strict=True)}
     return {renamed.get(name, name): value for name, value in recorder.found.items()}
+
+
+def _same(one: TorchValue, other: TorchValue) -> bool:
+    floats = one.value.dtype.kind == "f"
+    return np.array_equal(one.value, other.value, equal_nan=floats)
 
 
 class _Recorder(torch.fx.Interpreter):

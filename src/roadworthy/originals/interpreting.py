@@ -38,7 +38,7 @@ _AROUND_ZERO = frozenset({
 })  # fmt: skip
 _WITH_AUTOCAST = torch.ops.higher_order.wrap_with_autocast
 # Says that a value has the dtype which it had when it was captured.
-_ASSERTS = (_aten._assert_tensor_metadata.default,)
+ASSERTS = (_aten._assert_tensor_metadata.default,)
 _EXACT = {
     torch.float16: torch.float64,
     torch.bfloat16: torch.float64,
@@ -152,9 +152,9 @@ class Exact(Recording):
         return tree_map(double, values)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target in _ASSERTS:
+        if target in ASSERTS:
             return None
-        args, kwargs = tree_map(_dtype, (args, kwargs))
+        args, kwargs = tree_map(exact_dtype, (args, kwargs))
         return super().call_function(target, args, kwargs)
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -169,35 +169,21 @@ class ExactEntering(Exact, Entering):
     """What enters each operator that rounding may turn, in float64."""
 
 
-class Shaking(Recording):
-    """Runs a graph with the results of all that rounds moved by up to some units in the last place.
+class Shake:
+    """Moves the results of all that rounds by up to some units in the last place.
 
     Inputs that are moved say nothing where the first layer saturates: what rounds behind it does
     so all the same. Always towards zero, so that nothing leaves the range of its function.
     """
 
-    def __init__(self, module: torch.fx.GraphModule, ulps: int, seed: int) -> None:
-        super().__init__(module)
+    def __init__(self, ulps: int, seed: int) -> None:
         self._ulps = ulps
         self._generator = torch.Generator().manual_seed(seed)
-        self._seed = seed
 
-    def run_node(self, n: torch.fx.Node) -> Any:
-        result = super().run_node(n)
-        if (
-            n.op == "get_attr"
-            and n.users
-            and all(each.target is _WITH_AUTOCAST for each in n.users)
-        ):
-            return type(self)(result, self._ulps, self._seed).run  # it rounds inside, and coarsely
-        name = name_of(n.target) if n.op == "call_function" else ""
-        if name in _BY_WAY_OF_ONE:
-            return tree_map(self._moved_by_one, result)
-        if name in _AROUND_ZERO:
-            return tree_map(self._moved_around_zero, result)
-        if name in _COUNTS:
-            return tree_map(self._moved_unless_whole, result)
-        return tree_map(self._moved, result) if name in _SUMS else result
+    def of(self, kind: str, result: Any) -> Any:
+        """What an operator gave, moved as those of its kind are (`shaken_as`)."""
+        move: Callable[[Any], Any] = getattr(self, kind)
+        return move(result) if isinstance(result, torch.Tensor) else tree_map(move, result)
 
     def _moved(self, value: Any) -> Any:
         return value * (1 - self._units(value)) if _is_float(value) else value
@@ -223,9 +209,46 @@ class Shaking(Recording):
     def _units(self, like: torch.Tensor) -> torch.Tensor:
         """How far each element of a row is moved; all rows alike, which are states of their own."""
         shape = like[:1].shape
-        with pyfunctorch.temporarily_clear_interpreter_stack():  # inside of vmap nothing is drawn
+        if torch._C._functorch.peek_interpreter_stack() is None:
             draws = torch.randint(1, 5, shape, generator=self._generator)
+        else:
+            with (
+                pyfunctorch.temporarily_clear_interpreter_stack()
+            ):  # inside of vmap nothing is drawn
+                draws = torch.randint(1, 5, shape, generator=self._generator)
         return draws.to(like.dtype) * (self._ulps / 4 * torch.finfo(like.dtype).eps)
+
+
+def shaken_as(node: torch.fx.Node) -> str:
+    """How the results of a node are moved, by the name of a method; empty where they are not."""
+    name = name_of(node.target) if node.op == "call_function" else ""
+    if name in _BY_WAY_OF_ONE:
+        return "_moved_by_one"
+    if name in _AROUND_ZERO:
+        return "_moved_around_zero"
+    if name in _COUNTS:
+        return "_moved_unless_whole"
+    return "_moved" if name in _SUMS else ""
+
+
+class Shaking(Recording):
+    """Runs a graph with the results of all that rounds moved by up to some units."""
+
+    def __init__(self, module: torch.fx.GraphModule, ulps: int, seed: int) -> None:
+        super().__init__(module)
+        self._shake = Shake(ulps, seed)
+        self._arguments = (ulps, seed)
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if (
+            n.op == "get_attr"
+            and n.users
+            and all(each.target is _WITH_AUTOCAST for each in n.users)
+        ):
+            return type(self)(result, *self._arguments).run  # it rounds inside, and coarsely
+        kind = shaken_as(n)
+        return self._shake.of(kind, result) if kind else result
 
 
 @contextmanager
@@ -257,5 +280,6 @@ def name_of(target: Any) -> str:
     return "" if schema is None else str(schema.name).removeprefix("aten::")
 
 
-def _dtype(value: Any) -> Any:
+def exact_dtype(value: Any) -> Any:
+    """The dtype in which a graph that names this one is run exactly; anything else as it is."""
     return _EXACT.get(value, value) if isinstance(value, torch.dtype) else value

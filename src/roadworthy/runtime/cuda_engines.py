@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from roadworthy.errors import BundleError, need
-from roadworthy.runtime.device_buffers import DeviceBuffers, Graph
+from roadworthy.runtime.device_buffers import DeviceBuffers
+from roadworthy.runtime.device_frame import Graph
 from roadworthy.runtime.device_recurrent import gru, lstm
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.torch_engines import flat, graph_names, programs_in

@@ -30,10 +30,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What runs the work once more, and the results, at addresses that stay."""
+    """What runs the work once more, and the results, at addresses that stay.
+
+    `replays`: it reads again what lies at the addresses that the work read, whoever is there now.
+    """
 
     run: Callable[[], None]
     results: Sequence[Any]
+    replays: bool = False
 
 
 def recorded(work: Work, device: Any, *, where: str) -> Recording:
@@ -80,7 +84,7 @@ def captured(work: Work, device: Any) -> Recording:
         # A capture that fails leaves its own stream as the current one.
         if torch.cuda.current_stream(device) != outer:
             torch.cuda.set_stream(outer)
-    return Recording(run=graph.replay, results=results)
+    return Recording(run=graph.replay, results=results, replays=True)
 
 
 def followed(work: Work, device: Any) -> Recording:

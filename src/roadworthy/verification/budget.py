@@ -81,6 +81,21 @@ class Budget:
             seen.append(whole)
         return Budget(truth, rounding, tuple(seen), self.exact)
 
+    def measured(self, places: Array, there: Budget) -> Budget:
+        """This budget, with what was measured at some more `places`."""
+        truth, rounding = dict(self.truth), dict(self.rounding)
+        for name, value in there.truth.items():
+            truth[name], rounding[name] = truth[name].copy(), rounding[name].copy()
+            truth[name][places] = value
+            rounding[name][places] = np.maximum(rounding[name][places], there.rounding[name])
+        seen = []
+        for own, other in zip(self.seen, there.seen, strict=True):
+            whole = {name: value.copy() for name, value in own.items()}
+            for name, value in whole.items():
+                value[places] = other[name]
+            seen.append(whole)
+        return Budget(truth, rounding, tuple(seen), self.exact)
+
 
 def few(yardstick: Yardstick, layout: Layout, states: States) -> Array:
     """The places of as many of the states as can be measured."""

@@ -100,8 +100,9 @@ def _idle_memory(policy: Policy, inputs: Inputs, plain: Inputs) -> Iterator[Find
             yield _finding(
                 "RW311",
                 name,
-                "the memory does not change any output",
-                "leave it out of the export, or find where forward drops it",
+                "in all that was tried, forgetting the memory changed no output",
+                "if forward should use it, find where it is dropped; it stays in the export, in "
+                "case something rare needs it: a NaN, a long standstill",
             )
 
 

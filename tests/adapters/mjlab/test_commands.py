@@ -13,7 +13,11 @@ ACTOR = Path(__file__).parents[3] / "examples" / "mjlab" / "actor.pt"
 
 def test_a_task_and_a_checkpoint_make_a_bundle(tmp_path: Path) -> None:
     said = ["--task", "Mjlab-Cartpole-Swingup", "--checkpoint", str(ACTOR)]
-    told = roadworthy("export", *said, "-o", "out", "--json", cwd=tmp_path).json()
+    told = roadworthy(
+        "export", *said, "-o", "out", "--emit", "exploy", "--json", cwd=tmp_path
+    ).json()
+    assert [Path(each).name for each in told["emitted"]] == ["out.exploy"]
+    assert (tmp_path / "out.exploy" / "policy.onnx").is_file()
     assert [port["name"] for port in told["signature"]["inputs"]] == [
         "cartpole.joint_pos",
         "cartpole.joint_vel",

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mjlab.envs.mdp import dr
+from mjlab.managers import EventTermCfg, ObservationTermCfg, SceneEntityCfg
 from mjlab.rl import MjlabOnPolicyRunner, RslRlVecEnvWrapper
 from mjlab.tasks.registry import load_rl_cfg
 
@@ -19,6 +21,8 @@ import roadworthy as rw
 from roadworthy.adapters.mjlab import describe
 from tests.adapters.mjlab.tasks import CARTPOLE, actor, made, short_episodes
 from tests.adapters.mjlab.test_export import TOLERANCE, digest
+
+MULTI_CUBE = "Mjlab-Multi-Cube-Seg-Yam"
 
 
 def runner_of(env: Any, change: Callable[[Any], None] = lambda cfg: None) -> MjlabOnPolicyRunner:
@@ -55,6 +59,7 @@ def test_a_runner_with_a_recurrent_actor_is_exported_as_it_is(tmp_path: Path) ->
     before = digest(env)
     signature = rw.export(runner, tmp_path / "out", progress=False).signature
     assert digest(env) == before
+    assert runner.alg.get_policy().get_hidden_state() is None  # as a network that never ran
     assert {each.name: each.shape for each in signature.memory} == {
         "processed_actions": (1, 1),
         "actor_hidden_state_0": (1, 1, 16),
@@ -94,3 +99,39 @@ def test_several_environments_make_a_file_of_as_many_rows_and_that_is_said(tmp_p
     policy = rw.load(bundle.folder)
     rows = {port.name: np.zeros((4, 2), np.float32) for port in policy.signature.inputs}
     assert policy.step(rows)["cartpole.joint_effort_target"].shape == (4, 1)
+
+
+def test_a_table_that_nobody_changes_is_a_constant_and_that_is_said() -> None:
+    """Which cube is meant stays an input; the numbers of the cubes in the simulator do not."""
+    env = made(MULTI_CUBE)
+    described = describe(env, actor=actor(env, MULTI_CUBE)).env
+    commands = [name for name in described.context_manager().get_input_names() if "command" in name]
+    assert commands == ["command.lift_height", "command.lift_height.target_selection"]
+    note, left_out = described.advisories()
+    assert (note.code, note.severity) == ("RW352", "note")
+    assert note.where == "command.lift_height.padded_geom_ids"
+    assert (left_out.code, left_out.severity) == ("RW353", "note")
+    assert "drawing of the commands lift_height; events " in left_out.what
+    assert "terminations time_out" in left_out.what
+
+
+def weighed(env: Any) -> torch.Tensor:
+    """An observation of the robot's mass, which training draws at random."""
+    mass: torch.Tensor = env.sim.model.body_mass[:, -1:] + 0.0
+    return mass
+
+
+def heavier(cfg: Any) -> None:
+    term = ObservationTermCfg(func=weighed)
+    cfg.observations["actor"].terms["mass"] = term
+    cfg.events["mass"] = EventTermCfg(
+        mode="startup", func=dr.body_mass,
+        params={"ranges": (1.1, 1.4), "asset_cfg": SceneEntityCfg("cartpole")},
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:dr.body_mass")  # that inertia stays is mjlab's concern
+def test_a_constant_that_a_start_up_event_drew_is_said() -> None:
+    env = made(CARTPOLE, heavier)
+    said, _ = describe(env, actor=torch.nn.Linear(6, 1)).env.advisories()
+    assert (said.code, said.severity, said.where) == ("RW188", "warning", "sim.model.body_mass")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from mjlab.tasks import registry
 
 import roadworthy as rw
 from roadworthy.adapters.mjlab.tasks import actor_of
@@ -61,6 +62,16 @@ def test_statistics_that_the_task_does_not_have_are_refused(tmp_path: Path) -> N
     weights = {"obs_normalizer._mean": torch.zeros(1, 5)}
     with pytest.raises(rw.UsageError, match="RW031"):
         actor_of(env, saved(tmp_path / "model.pt", weights), CARTPOLE)
+
+
+def test_a_normaliser_without_statistics_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env, cfg = made(CARTPOLE), registry.load_rl_cfg(CARTPOLE)
+    cfg.actor.obs_normalization = True
+    monkeypatch.setattr(registry, "load_rl_cfg", lambda task: cfg)
+    with pytest.raises(rw.UsageError, match=r"RW031.*the checkpoint has no statistics"):
+        actor_of(env, saved(tmp_path / "model.pt", {}), CARTPOLE)
 
 
 def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import torch
@@ -31,6 +31,8 @@ class GroupActor(ExportableActor):
         self.shapes = dict(shapes)
         self.by_name = by_name
         self.clip_actions = clip_actions
+        # The shapes of a hidden state, once one was seen.
+        self.hidden: tuple[tuple[int, ...], ...] = ()
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         actions: torch.Tensor = self.model(self._groups(obs) if self.by_name else obs)
@@ -56,6 +58,11 @@ class GroupActor(ExportableActor):
     def get_state(self) -> tuple[torch.Tensor, ...] | None:
         ask = getattr(self.model, "get_hidden_state", None)
         state = ask() if callable(ask) else None
+        if state is None and self.hidden:
+            # It never ran: this is what it begins with, and what a port of it can be written to.
+            state = tuple(torch.zeros(shape) for shape in self.hidden)
+            begin: Callable[..., object] = self.model.reset  # type: ignore[assignment]
+            begin(hidden_state=state if len(state) > 1 else state[0])
         if state is None:
             return None
         return state if isinstance(state, tuple) else (state,)

@@ -21,7 +21,8 @@ NOTHING_SAID = About()
 class Term:
     """One observation term of a group, as the framework processes it.
 
-    delay  (fewest, most) steps by which it comes late
+    flattened  whether the frames of its history lie side by side
+    delay      (fewest, most) steps by which it comes late
     """
 
     name: str
@@ -29,6 +30,7 @@ class Term:
     scale: float | tuple[float, ...] | None = None
     clip: tuple[float, float] | None = None
     history: int = 0
+    flattened: bool = True
     delay: tuple[int, int] = (0, 0)
     noise: str = ""
 
@@ -51,11 +53,16 @@ class GroupTerms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A tensor of the environment that may become a port, if the step reads it."""
+    """A tensor of the environment that may become a port, if the step reads it.
+
+    `table` says that it may as well be a table of numbers that nobody ever changes: such a one is
+    a constant of the file, and no port.
+    """
 
     name: str
     read: Callable[[], torch.Tensor]
     about: About = NOTHING_SAID
+    table: bool = False
 
 
 class Ring(Protocol):
@@ -90,6 +97,9 @@ class Dialect(Protocol):
 
     @property
     def action_width(self) -> int: ...
+
+    def action_names(self) -> tuple[str, ...]:
+        """What each element of the actions moves; empty where some term does not say it."""
 
     def groups(self) -> Mapping[str, GroupTerms]:
         """Every observation group, by name."""
@@ -134,6 +144,9 @@ class Dialect(Protocol):
 
     def problems(self, names: Sequence[str]) -> list[Finding]:
         """Why these groups cannot be exported as they are."""
+
+    def left_out(self, names: Sequence[str]) -> list[str]:
+        """What serves training alone, in words: it stays out of the file."""
 
     def randomised(self) -> list[Candidate]:
         """Facts about the robot that were drawn at random when the environment was made."""

@@ -10,7 +10,9 @@ from math import prod
 import numpy as np
 import torch
 
+from roadworthy.adapters.managers.actor import GroupActor
 from roadworthy.adapters.managers.dialect import Candidate, Dialect
+from roadworthy.adapters.managers.left_out import said
 from roadworthy.adapters.managers.provenance import addresses, used_by
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.actor import ExportableActor, add_actor_memory
@@ -20,6 +22,10 @@ from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.errors import ExportError, Finding
 from roadworthy.spec.port import About, Array
 from roadworthy.spec.robot import Robot
+
+# So many episodes begin before a table that stayed the same is believed to be one: a choice among
+# three does so once in six thousand times.
+_EPISODES = 8
 
 
 class ManagedEnvironment(ExportableEnvironment):
@@ -31,6 +37,8 @@ class ManagedEnvironment(ExportableEnvironment):
         self.groups = tuple(groups)
         self._about: dict[str, About] = {}
         self._randomised: list[str] = []
+        self._tables: list[str] = []
+        self._left_out = dialect.left_out(groups)
         # The ports that the actions write, with the names of their elements.
         self._written: dict[str, tuple[str, ...]] = {}
         self._asked: Callable[[], object] | None = None
@@ -90,19 +98,10 @@ class ManagedEnvironment(ExportableEnvironment):
         return self.dialect.tick_s
 
     def advisories(self) -> Sequence[Finding]:
-        if not self._randomised:
-            return ()
-        return [
-            Finding(
-                code="RW188",
-                severity="warning",
-                where=", ".join(self._randomised),
-                what="was drawn at random when the environment was made, and is a constant of the "
-                "file",
-                hint="take the events that write it out of the configuration, make the environment "
-                "once more, and export that",
-            )
-        ]
+        found = [_table(name) for name in self._tables]
+        if self._randomised:
+            found.append(_randomised(self._randomised))
+        return [*found, said(self._left_out)] if self._left_out else found
 
     def about(self) -> Mapping[str, About]:
         return self._about
@@ -140,7 +139,7 @@ class ManagedEnvironment(ExportableEnvironment):
 
     # Registration.
 
-    def register(self, actor: ExportableActor) -> None:
+    def register(self, actor: GroupActor) -> None:
         """Adds the ports that both halves of a step use; findings say why some group cannot be."""
         problems = self.dialect.problems(self.groups)
         if problems:
@@ -156,9 +155,12 @@ class ManagedEnvironment(ExportableEnvironment):
             inputs = _used(self.dialect.inputs(), used)
             waiting |= {each.name for each in _used(self.dialect.memory(), used)}
             memory = [each for each in self.dialect.memory() if each.name in waiting]
-            self._randomised = [each.name for each in _used(self.dialect.randomised(), used)]
+            randomised = [each.name for each in _used(self.dialect.randomised(), used)]
             rings = self.dialect.rings(self.groups)
             hidden = actor.get_state()
+            tables = self._unmoved([each for each in inputs if each.table])
+        self._randomised, self._tables = randomised, tables
+        inputs = [each for each in inputs if each.name not in tables]
         context = self.context_manager()
         context.add_components([Input(each.name, each.read) for each in inputs])
         context.add_components([Memory(each.name, each.read) for each in memory])
@@ -171,10 +173,25 @@ class ManagedEnvironment(ExportableEnvironment):
         context.add_components([Output(each.name, each.read) for each in outputs])
         self._written = {each.name: tuple(each.about.elements) for each in outputs}
         self._about |= {each.name: each.about for each in (*inputs, *memory, *outputs)}
+        names = self.dialect.action_names()
+        if names:
+            self._about["actions"] = About(description="raw actions", elements=names)
         if hidden is not None:
-            actor(self.empty_actor_observations())
-            actor.reset(torch.ones(self.dialect.rows, dtype=torch.bool))
-            add_actor_memory(context, actor.get_state)
+            actor.hidden = tuple(tuple(each.shape) for each in hidden)
+            with preserved(actor):
+                add_actor_memory(context, actor.get_state)
+
+    def _unmoved(self, tables: Sequence[Candidate]) -> list[str]:
+        """The tables that stayed as they were through steps and resets of the framework's own."""
+        before = {each.name: each.read().clone() for each in tables}
+        for _ in range(_EPISODES):
+            if not before:
+                break
+            self.dialect.reset()
+            self.dialect.step(self.empty_actions())
+            same = {t.name for t in tables if t.name in before and t.read().equal(before[t.name])}
+            before = {name: value for name, value in before.items() if name in same}
+        return list(before)
 
     def _one_tick(self, outputs: Sequence[Candidate]) -> list[torch.Tensor]:
         self.apply_actions()
@@ -188,6 +205,28 @@ class ManagedEnvironment(ExportableEnvironment):
         found = [actions, *(each.read() for each in outputs)]
         rings = self.dialect.rings(self.groups)
         return [*found, *(ring.frames() for ring in rings)]
+
+
+def _table(name: str) -> Finding:
+    return Finding(
+        code="RW352",
+        severity="note",
+        where=name,
+        what=f"stayed the same through {_EPISODES} resets: it is a table, and a constant of the "
+        "file",
+        hint="nothing to do, unless the robot should say it: then let the environment change it",
+    )
+
+
+def _randomised(names: Sequence[str]) -> Finding:
+    return Finding(
+        code="RW188",
+        severity="warning",
+        where=", ".join(names),
+        what="was drawn at random when the environment was made, and is a constant of the file",
+        hint="take the events that write it out of the configuration, make the environment once "
+        "more, and export that",
+    )
 
 
 def _used(candidates: Sequence[Candidate], used: Array) -> list[Candidate]:

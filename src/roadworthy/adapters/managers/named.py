@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from roadworthy.adapters.managers.dialect import Candidate, GroupTerms, Tensors, Term
+from roadworthy.adapters.managers.left_out import left_out
 from roadworthy.spec.robot import Robot
 
 # What the action manager remembers of the actions before.
@@ -43,6 +44,18 @@ class NamedManagers:
     @property
     def action_width(self) -> int:
         return int(self.env.action_manager.total_action_dim)
+
+    def action_names(self) -> tuple[str, ...]:
+        manager = self.env.action_manager
+        found: list[str] = []
+        for name in manager.active_terms:
+            term = manager.get_term(name)
+            # mjlab's word, and IsaacLab's.
+            said: Sequence[str] = getattr(term, "target_names", getattr(term, "_joint_names", ()))
+            if len(said) != term.action_dim:
+                return ()
+            found += said
+        return tuple(found) if len(set(found)) == self.action_width else ()
 
     def groups(self) -> Mapping[str, GroupTerms]:
         manager = self.env.observation_manager
@@ -131,6 +144,9 @@ class NamedManagers:
                 said = "processed_actions" if alone else f"processed_actions.{name}"
                 yield Candidate(said, partial(getattr, term, "_processed_actions"))
 
+    def left_out(self, names: Sequence[str]) -> list[str]:
+        return [*left_out(self.env, self.groups(), names)]
+
     def robot(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Robot | None:
         return None
 
@@ -155,6 +171,7 @@ def _group(manager: Any, name: str) -> GroupTerms:
                 scale=None if said.scale is None else _numbers(said.scale),
                 clip=said.clip,
                 history=said.history_length,
+                flattened=bool(getattr(said, "flatten_history_dim", True)),
                 delay=(getattr(said, "delay_min_lag", 0), getattr(said, "delay_max_lag", 0)),
                 noise="" if said.noise is None else type(said.noise).__name__,
             )

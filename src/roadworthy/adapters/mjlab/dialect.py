@@ -47,6 +47,11 @@ class MjlabDialect(NamedManagers):
         for entity in self.env.scene.entities.values():
             entity.data.encoder_bias.zero_()
 
+    def left_out(self, names: Sequence[str]) -> list[str]:
+        # Set to zero, as `settle` says.
+        biased = [n for n, e in self.env.scene.entities.items() if e.data.encoder_bias.any()]
+        return [*super().left_out(names), *(f"encoder_bias of {name}" for name in biased)]
+
     def inputs(self) -> list[Candidate]:
         return state.inputs(self.env)
 

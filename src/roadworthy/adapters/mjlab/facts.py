@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from roadworthy.adapters.managers.dialect import GroupTerms, Term
 from roadworthy.adapters.mjlab.robot import row
+from roadworthy.adapters.mjlab.state import port_of
+from roadworthy.errors import need
 
 
 def metadata(env: Any, groups: Mapping[str, GroupTerms], names: Sequence[str]) -> dict[str, str]:
@@ -21,9 +23,30 @@ def metadata(env: Any, groups: Mapping[str, GroupTerms], names: Sequence[str]) -
         "observations": [
             {"group": name, **_term(term)} for name in names for term in groups[name].terms
         ],
+        "groups": [{"name": name, "shape": list(groups[name].shape)} for name in names],
         "commands": list(env.command_manager.active_terms),
+        "bases": {name: _short(each.root_body.name) for name, each in env.scene.entities.items()},
+        "sensors": dict(_sensors(env)),
     }
     return {key: json.dumps(value) for key, value in facts.items()}
+
+
+def _sensors(env: Any) -> Iterator[tuple[str, dict[str, str]]]:
+    """Port → what MuJoCo measures there: its word for the kind, and the frame that it is in."""
+    mujoco: Any = need("mujoco", extra="mjlab")
+    model = env.sim.mj_model
+    for name in env.scene.sensors:
+        number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, name)
+        if number < 0:
+            continue  # of mjlab's own, such as a ray caster
+        kind = mujoco.mjtSensor(model.sensor_type[number]).name.removeprefix("mjSENS_").lower()
+        holder = mujoco.mj_id2name(model, model.sensor_objtype[number], model.sensor_objid[number])
+        yield port_of(name), {"type": kind, "frame": _short(holder or "")}
+
+
+def _short(name: str) -> str:
+    """A name without the entity that it belongs to."""
+    return name.rpartition("/")[2]
 
 
 def _action(env: Any, name: str) -> dict[str, Any]:
@@ -50,5 +73,6 @@ def _term(term: Term) -> dict[str, Any]:
         "scale": term.scale,
         "clip": None if term.clip is None else [str(each) for each in term.clip],
         "history": term.history,
+        "flattened": term.flattened,
         "delay": list(term.delay),
     }

@@ -142,10 +142,15 @@ def _frame(env: Any, field: str, number: int) -> torch.Tensor:
     return array(env, field)[:, number]
 
 
+def port_of(sensor: str) -> str:
+    """What the port of a sensor is called."""
+    return f"sensor.{sensor.replace('/', '.')}"
+
+
 def _sensor(name: str, sensor: Any) -> Iterator[Candidate]:
     """What a sensor publishes: one tensor, or a tensor in each field of its data."""
     data = sensor.data
-    said = f"sensor.{name.replace('/', '.')}"
+    said = port_of(name)
     if isinstance(data, torch.Tensor):
         yield Candidate(said, lambda: sensor.data)
         return
@@ -174,4 +179,5 @@ def _commands(env: Any) -> Iterator[Candidate]:
             said = f"command.{name}"
             port = said if value is command else f"{said}.{attribute.strip('_')}"
             read: Callable[[], torch.Tensor] = partial(getattr, term, attribute)
-            yield Candidate(port, read)
+            # A choice among things is made anew; a table of their numbers is not.
+            yield Candidate(port, read, table=not value.is_floating_point())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import is_foreign_array, is_tensordict
+from roadworthy.capture.walking import is_foreign_array, is_tensordict
 from roadworthy.lines import is_authors_class
 
 # An environment can hold a whole simulator; past this many objects the rest is left alone.

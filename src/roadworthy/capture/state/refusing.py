@@ -34,6 +34,7 @@ def refuse_state(composed: ComposedPolicy, inputs: Tensors, memory: Tensors, wor
 
     ignored = composed.source.ignore
     declared = [each.path for each in composed.slots if each.path is not None]
+    declared += _renormed(composed.module)
     roots = [root("", composed.module), root(NORMALIZER, composed.normalizers)]
     seen = watched(call, roots, lambda name: any(_covers(each, name) for each in declared))
     states = [
@@ -51,6 +52,16 @@ def refuse_state(composed: ComposedPolicy, inputs: Tensors, memory: Tensors, wor
     found += [words.question(each) for each in seen.questions if each.name not in ignored]
     if found:
         raise ExportError(findings=list(dict.fromkeys(found)))
+
+
+def _renormed(module: torch.nn.Module) -> list[str]:
+    """Weights that are cut to a norm where they are looked up: a second time changes nothing."""
+    kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    return [
+        f"{name}.weight" if name else "weight"
+        for name, each in module.named_modules()
+        if isinstance(each, kinds) and each.max_norm is not None
+    ]
 
 
 def _moved(inputs: Tensors, shift: float) -> Tensors:

@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
+from roadworthy.emitting.exploy_matchers import INPUTS, OUTPUTS, TARGETS, missing_targets
 from roadworthy.errors import Finding
 from roadworthy.program import Program
-
-_WORD = "[a-zA-Z0-9_]+"
-_POSE = "pos_b_rt_w_in_w|w_Q_b|lin_vel_b_rt_w_in_b|ang_vel_b_rt_w_in_b"
-
-
-def _known(pattern: str, *keys: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """A name as the controller matches it, and the keys of metadata without which it skips it.
-
-    The metadata is that of the group `(…)` in the pattern.
-    """
-    return re.compile(pattern.replace("NAME", _WORD)), keys
-
-
-INPUTS = (
-    _known(r"(obj\.NAME\.joints)\.(pos|vel)", "joint_names"),
-    _known(rf"(obj\.NAME\.NAME)\.({_POSE})"),
-    _known(r"(sensor\.imu\.NAME)\.(w_Q_b|lin_vel_b_rt_w_in_b|ang_vel_b_rt_w_in_b)"),
-    _known(
-        r"(sensor\.ray_caster\.NAME)\.(height|r|g|b)",
-        "pattern_type", "resolution", "size_x", "size_y",
-    ),
-    _known(
-        r"(sensor\.spherical_image\.NAME)\.NAME",
-        "pattern_type", "v_res", "h_res", "v_fov_min_deg", "v_fov_max_deg", "unobserved_value",
-    ),
-    _known(
-        r"(sensor\.pinhole_image\.NAME)\.NAME",
-        "pattern_type", "width", "height", "fx", "fy", "cx", "cy",
-    ),
-    _known(r"(cmd\.joint_pos\.NAME)", "joint_names"),
-    _known(r"(cmd\.(se3_pose|se2_velocity|boolean|float)\.NAME)"),
-)  # fmt: skip
-OUTPUTS = (
-    _known(r"(output\.joint_targets\.NAME)\.(pos|vel|effort)", "names", "stiffness", "damping"),
-    _known(r"(output\.se2_velocity\.NAME)", "target_frame"),
-)
 
 
 def unmet(program: Program) -> list[Finding]:
     """Warnings for what the controller would refuse, or quietly leave unread, on the robot."""
-    return [*_rate(program.metadata), *_names(program)]
+    return [*_rate(program.metadata), *_names(program), *_targets(program)]
 
 
 def _rate(metadata: Mapping[str, str]) -> Iterator[Finding]:
@@ -96,6 +60,20 @@ def _names(program: Program) -> Iterator[Finding]:
             "any such",
             "name them as it does (obj.<robot>.joints.pos, cmd.se2_velocity.<name>, "
             "output.joint_targets.<robot>.pos), or register matchers of your own there",
+        )
+
+
+def _targets(program: Program) -> Iterator[Finding]:
+    """The controller writes all three targets of a joint, and stops where one is not there."""
+    names = [port.name for port in program.signature.outputs]
+    for group, missing in missing_targets(names).items():
+        first = f"{group}.{missing[0]}"
+        yield _warning(
+            group,
+            f"the outputs have no {' and no '.join(missing)}, and Exploy's controller stops at the "
+            f"first tick without all of {', '.join(TARGETS)}",
+            f"register zeros for what is missing: Output({first!r}, …); 'roadworthy emit FOLDER "
+            "exploy' adds them to a bundle by itself",
         )
 
 

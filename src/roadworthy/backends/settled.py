@@ -1,0 +1,134 @@
+"""A graph that is not traced anew where nothing in it has to be taken apart.
+
+Before it writes ONNX, torch.onnx asks the graph to decompose every operator that its table does not
+have. torch.export answers that by tracing the whole graph twice, with symbolic sizes, even where no
+operator is concerned: half of the time that the file of a diffusion policy takes. Operators that
+are another one under a simpler name are renamed here.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Container
+from typing import Any
+
+import torch
+
+Program = torch.export.ExportedProgram
+_aten = torch.ops.aten
+
+
+def settled(graph: Program, written: Container[Any]) -> Program:
+    """The same graph, which decomposes itself only if there is something to decompose.
+
+    `written` are the operators that there is an ONNX form for.
+    """
+    made = copy.copy(graph)
+    made.__class__ = _Settled
+    made._written = written
+    return made
+
+
+class _Settled(Program):
+    """Its decomposition is a copy where every operator is written as it is."""
+
+    _written: Container[Any]
+
+    def run_decompositions(self, decomp_table: Any = None, *args: Any, **kwargs: Any) -> Program:
+        made = copy.copy(self)
+        made.__class__ = Program
+        del made._written
+        if not self._is_settled():
+            return made.run_decompositions(decomp_table, *args, **kwargs)
+        # What comes next writes into the graph.
+        made._graph_module = copy.deepcopy(self.graph_module)
+        for node, own in zip(made.graph.nodes, self.graph.nodes, strict=True):
+            node.name = own.name  # a copy renames what Python has a function for, such as `input`
+        for node in list(made.graph.nodes):
+            if node.target in _RENAMED:
+                _rename(node)
+        made.graph_module.recompile()
+        return made
+
+    def _is_settled(self) -> bool:
+        inside = self.graph_module.children()
+        if any(isinstance(each, torch.fx.GraphModule) for each in inside):
+            return False  # branches and loops
+        return all(_stays(node, self._written) for node in self.graph.nodes)
+
+
+def _stays(node: torch.fx.Node, written: Container[Any]) -> bool:
+    """Whether a node is a pure operator that is written as it is, or computes with sizes."""
+    if node.op in ("placeholder", "output"):
+        return True
+    if node.op != "call_function":
+        return False
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return isinstance(target, types.BuiltinFunctionType)
+    if target in _RENAMED:
+        return _RENAMED[target](*node.args, **node.kwargs) is not None
+    if target in _ASSERTIONS:
+        return True
+    known = target.namespace == "aten" and not target._schema.is_mutable and target in written
+    return known and (target in _VIEWS or _is_kept(target))
+
+
+def _is_kept(target: torch._ops.OpOverload) -> bool:
+    """Whether torch.export leaves an operator whole where a table asks for it."""
+    from torch._export.utils import _is_cia_op, _is_preservable_cia_op
+
+    return not _is_cia_op(target) or _is_preservable_cia_op(target)
+
+
+def _rename(node: torch.fx.Node) -> None:
+    """Changes the graph: the node is the operator behind it."""
+    found = _RENAMED[node.target](*node.args, **node.kwargs)
+    assert found is not None
+    target, arguments = found
+    with node.graph.inserting_before(node):
+        other = node.graph.call_function(target, arguments)
+    name, other.meta = node.name, node.meta
+    node.replace_all_uses_with(other)
+    node.graph.erase_node(node)
+    other.name = name  # by which the value is known in the graph that was captured
+
+
+Renamed = tuple[Any, tuple[Any, ...]] | None
+
+
+def _chunk(value: torch.fx.Node, chunks: int, dim: int = 0) -> Renamed:
+    size = value.meta["val"].shape[dim]
+    if not isinstance(size, int):
+        return None
+    return _aten.split.Tensor, (value, -(-size // chunks), dim)
+
+
+def _transposed(axes: int) -> Any:
+    def renamed(
+        x: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
+        output_padding: Any = (0,), groups: int = 1, dilation: Any = (1,),
+    ) -> Renamed:  # fmt: skip
+        if x.meta["val"].ndim != axes + 2:
+            return None  # one row without its axis
+        sizes = [
+            [*each] * (axes if len(each) == 1 else 1)
+            for each in (stride, padding, dilation, output_padding)
+        ]
+        stride, padding, dilation, output_padding = sizes
+        arguments = (x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+        return _aten.convolution.default, arguments
+
+    return renamed
+
+
+_RENAMED: dict[Any, Any] = {
+    _aten.chunk.default: _chunk,
+    _aten.conv_transpose1d.default: _transposed(1),
+    _aten.conv_transpose2d.input: _transposed(2),
+}
+# Views that torch.export always takes apart; their ONNX form is one Reshape.
+_VIEWS = (_aten.flatten.using_ints,)
+# Removed before anything is written.
+_ASSERTIONS = (_aten._assert_scalar.default, _aten._assert_tensor_metadata.default)
