@@ -181,7 +181,9 @@ def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
     counts = collections.Counter(line["outcome"] for line in lines)
     judges = collections.Counter(line["judge"] for line in lines if "judge" in line)
     refusals = collections.Counter(
-        line["why"] for line in lines if line["outcome"] == "refused by name"
+        line["why"].partition("\n")[0].rpartition(": ")[2]
+        for line in lines
+        if line["outcome"] == "refused by name"
     )
     seeds = [line["seed"] for line in lines]
     return {

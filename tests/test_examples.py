@@ -210,6 +210,7 @@ def test_the_stored_benchmark_results_describe_their_machine() -> None:
         "mjlab_go1",
         "operators",
         "people",
+        "random_c",
         "start_up",
         "step_latency",
         "torchrl_rollouts",

@@ -13,8 +13,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from roadworthy.cfile import kernels, library
-from roadworthy.cfile.kernels.dense import PANEL, Storage
-from roadworthy.cfile.source import HANDED, HEAD, VECTORS, Code, code, engine_source
+from roadworthy.cfile.kernels.dense import PANELS, Panels, Storage
+from roadworthy.cfile.source import HANDED, HEAD, VECTORS, Code, code, engine_source, widths
 from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime import compiler
 
@@ -69,10 +69,10 @@ def run(
     return outputs
 
 
-def kernel(text: str, panel: int = PANEL) -> ctypes.CDLL:
+def kernel(text: str, panels: Panels = PANELS) -> ctypes.CDLL:
     """A library with the functions of some C, and the kernels that they call."""
     known = {**library.functions(), **kernels.functions()}
-    parts = [HEAD, f"#define RW_PANEL {panel}", VECTORS, *library.called(text, known), text]
+    parts = [HEAD, widths(panels), VECTORS, *library.called(text, known), text]
     return compiler.library({"policy.c": "\n\n".join(parts)})
 
 

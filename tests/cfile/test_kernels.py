@@ -15,12 +15,14 @@ from tests.cfile.running import kernel, pointer
 RNG = np.random.default_rng(0)
 
 
-def product(x: np.ndarray, w: np.ndarray, b: np.ndarray, panel: int = dense.PANEL) -> np.ndarray:
+def product(
+    x: np.ndarray, w: np.ndarray, b: np.ndarray, panels: dense.Panels = dense.PANELS
+) -> np.ndarray:
     """The product as the kernel computes it, called as the generated code calls it."""
     rows, k = x.shape
     n = w.shape[1]
     shape = dense.Shape(rows=rows, n=n, runs=1, run=k, row_stride=k, run_stride=0)
-    held, bias = dense.packed(w, rows=rows, panel=panel), dense.bias(b, shape, x.dtype)
+    held, bias = dense.packed(w, rows=rows, panels=panels), dense.bias(b, shape, x.dtype)
     out = np.full(dense.out_size(shape), -1, x.dtype)
     read, result = (Buffer(dtype=x.dtype, size=each.size, role="work") for each in (x, out))
     names = {id(read): "x", id(held): "w", id(bias): "b", id(result): "y"}
@@ -29,7 +31,7 @@ def product(x: np.ndarray, w: np.ndarray, b: np.ndarray, panel: int = dense.PANE
     (line,) = call.text(lambda buffer: names[id(buffer)])
     arguments = f"const {kind} *x, const {kind} *w, const {kind} *b, {kind} *y"
     text = f"void test({arguments})\n{{\n    {line}\n}}\n"
-    kernel(text, panel).test(*map(pointer, (np.ascontiguousarray(x), held.data, bias.data, out)))
+    kernel(text, panels).test(*map(pointer, (np.ascontiguousarray(x), held.data, bias.data, out)))
     return out.reshape(rows, -1)[:, :n]
 
 
@@ -50,8 +52,8 @@ def test_product_is_numpys(rows: int, k: int, n: int) -> None:
 def test_width_of_panels_changes_no_bit(rows: int, k: int, n: int) -> None:
     x, w, b = (RNG.standard_normal(size).astype(np.float32) for size in ((rows, k), (k, n), (n,)))
     wanted = product(x, w, b)
-    for panel in (16, 32):
-        assert product(x, w, b, panel).tobytes() == wanted.tobytes()
+    for width in (16, 32, 64, 128):
+        assert product(x, w, b, dense.Panels(width, width)).tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.kernels.dense import PANEL, Storage
+from roadworthy.cfile.kernels.dense import PANELS, Panels, Storage
 from roadworthy.cfile.statements import Branch, Statement, Store, natural_order
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, nodes, size
 from roadworthy.errors import ExportError
@@ -49,7 +49,7 @@ class Lowering:
 
     operators: Mapping[str, Lower]
     weights: Storage = "float32"
-    panel: int = PANEL
+    panels: Panels = PANELS
     statements: list[Statement] = field(default_factory=list)
     scope: dict[str, Result] = field(default_factory=dict)
     uses: Counter[str] = field(default_factory=Counter)
@@ -161,12 +161,12 @@ def lowered(
     operators: Mapping[str, Lower],
     dims: Mapping[str, int],
     weights: Storage = "float32",
-    panel: int = PANEL,
+    panels: Panels = PANELS,
 ) -> Lowered:
     """The graph as statements, with every symbolic size replaced by a number."""
     inputs = tuple(_port(each, dims, "input") for each in graph.inputs)
     outputs = tuple(_port(each, dims, "output") for each in graph.outputs)
-    walk = Lowering(operators, weights, panel)
+    walk = Lowering(operators, weights, panels)
     walk.uses = Counter(_used(graph))
     walk.wanted = {buffer.name: buffer for buffer in outputs}
     for buffer, declared in zip(inputs, graph.inputs, strict=True):

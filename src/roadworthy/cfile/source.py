@@ -11,7 +11,7 @@ import numpy as np
 
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.elementwise import C_TYPES
-from roadworthy.cfile.kernels.dense import PANEL, Storage
+from roadworthy.cfile.kernels.dense import PANELS, Panels, Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
@@ -58,7 +58,7 @@ class Code:
     constants        C type → numbers
     functions        the C that it calls
     step             the lines of its body
-    panel            columns that lie side by side in the weights
+    panels           columns that lie side by side in the weights
     """
 
     inputs: tuple[Place, ...]
@@ -67,19 +67,18 @@ class Code:
     constants: Mapping[str, Array] = field(repr=False)
     functions: tuple[str, ...] = field(repr=False)
     step: tuple[str, ...] = field(repr=False)
-    panel: int = PANEL
+    panels: Panels = PANELS
 
 
 def code(
-    graph: Graph, dims: Mapping[str, int], weights: Storage = "float32", panel: int = PANEL
+    graph: Graph, dims: Mapping[str, int], weights: Storage = "float32", panels: Panels = PANELS
 ) -> Code:
     """The graph for one row, at given sizes of its other symbolic axes; `weights` are stored so.
 
-    Weights lie in panels of `panel` columns, a power of two from 16 to 128, which changes the speed
-    and not a bit of a result.
+    How wide the panels of the weights are changes the speed and not a bit of a result.
     """
     sizes = {**dims, BATCH: 1}
-    found: Lowered = lowered(graph, OPERATORS, sizes, weights, panel)
+    found: Lowered = lowered(graph, OPERATORS, sizes, weights, panels)
     taken: set[str] = set()
     inputs = [_place(each, sizes, "in", taken) for each in graph.inputs]
     outputs = [_place(each, sizes, "out", taken) for each in graph.outputs]
@@ -95,7 +94,7 @@ def code(
     return Code(
         inputs=tuple(inputs), outputs=tuple(outputs), work=plan.sizes,
         constants=writer.constants.arrays(), step=step,
-        functions=tuple(library.called(text, known)), panel=panel,
+        functions=tuple(library.called(text, known)), panels=panels,
     )  # fmt: skip
 
 
@@ -194,6 +193,8 @@ typedef float rw_vec;
 #else
 #define RW_HOLD(vector) (void)0
 #endif
+/* Where column c of panels side by side lies. */
+#define RW_AT(c, apart) ((c) / RW_COLUMNS * (apart) + (c) % RW_COLUMNS)
 #if RW_LANES == 16 && defined(POLICY_FAST)
 #define RW_ADD(sum, number, vector) \\
     __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(vector), "m"(number))
@@ -209,11 +210,15 @@ typedef float rw_vec;
 """
 
 
+def widths(panels: Panels) -> str:
+    return f"#define RW_COLUMNS {panels.vector}\n#define RW_PANEL {panels.matrix}"
+
+
 def body(given: Code, *, handed: bool) -> Iterator[str]:
     """The lines of policy.c behind its head; constants are in it, or handed over by the caller."""
     text = "\n".join(given.functions)
     if "rw_vec" in text:
-        yield f"#define RW_PANEL {given.panel}"
+        yield widths(given.panels)
         yield VECTORS
     for kind, array in given.constants.items():
         if kind in HANDED and handed:

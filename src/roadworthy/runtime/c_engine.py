@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from roadworthy.cfile.kernels.dense import PANEL
+from roadworthy.cfile.kernels.dense import PANELS, Panels
 from roadworthy.cfile.source import HANDED, code, engine_source
 from roadworthy.errors import BundleError
 from roadworthy.onnxgraph.graph import Graph, read
@@ -43,8 +43,8 @@ class Written:
 class PolicyText:
     """The C of an artifact for any sizes: as it was shipped, or written anew from its ONNX file."""
 
-    def __init__(self, artifact: Artifact, *, panel: int = PANEL) -> None:
-        self._panel = panel
+    def __init__(self, artifact: Artifact, *, panels: Panels = PANELS) -> None:
+        self._panels = panels
         self._signature: Signature = artifact.signature
         names = {name.rpartition("/")[2]: data for name, data in artifact.files.items()}
         self._shipped: Written | None = None
@@ -72,7 +72,7 @@ class PolicyText:
         if self._shipped is not None:
             return self._shipped
         assert self._graph is not None
-        made = code(self._graph, dims, panel=self._panel)
+        made = code(self._graph, dims, panels=self._panels)
         held = (array for kind, array in made.constants.items() if kind in HANDED)
         return Written({"policy.c": engine_source(made)}, tuple(map(_lined, held)))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.cfile.kernels.dense import Panels
 from roadworthy.errors import BundleError, need
 from roadworthy.runtime.c_engine import LINE, PolicyText, is_short
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
@@ -28,7 +29,7 @@ FUEL = 2 * 10**9
 PAGE = 65536
 # Columns of weights side by side: what four registers of the sandbox hold, read from one end to the
 # other. Wider ones are read in passes, from further away each time.
-PANEL = 16
+PANELS = Panels(vector=16, matrix=16)
 # The version whose C API is called past its Python API; of others only public names are used.
 KNOWN_INSIDE = "50."
 
@@ -38,7 +39,7 @@ class WasmEngine:
 
     def __init__(self, artifact: Artifact) -> None:
         self._wasmtime: Any = need("wasmtime", extra="wasm")
-        self._text = PolicyText(artifact, panel=PANEL)
+        self._text = PolicyText(artifact, panels=PANELS)
         self._where, self._signature = artifact.where, artifact.signature
         config = self._wasmtime.Config()
         config.consume_fuel = True
@@ -188,7 +189,7 @@ class _Inside:
         if error:
             held = ctypes.cast(error, ctypes.POINTER(self._ffi.wasmtime_error_t))
             raise self._wasmtime.WasmtimeError._from_ptr(held)
-        held = ctypes.cast(self._trap.value, ctypes.POINTER(self._ffi.wasm_trap_t))
+        held = ctypes.cast(self._trap.value or 0, ctypes.POINTER(self._ffi.wasm_trap_t))
         self._trap.value = None
         raise self._wasmtime.Trap._from_ptr(held)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,25 @@ from roadworthy.cfile.values import Buffer
 from roadworthy.spec.port import Array
 
 Storage = Literal["float32", "float16", "int8"]
-PANEL, PAD = 128, 16  # the first where nothing else is asked for
+PAD = 16
 DOT_COLUMNS, NARROW_COLUMNS, NARROW_RUN = 4, 32, 16
 # Rows and vectors of one block: its sums stay in registers.
 BLOCKS = (*((rows, wide) for rows in (4, 3, 1) for wide in (4, 2, 1)), (1, 8))
+
+
+class Panels(NamedTuple):
+    """Columns that lie side by side, a power of two from 16 to 128.
+
+    vector  in the weights that a single row is multiplied with, each of which is read once: narrow
+            panels are read from one end to the other, several at a time where registers are wide
+    matrix  in those of several rows, which are read again and again
+    """
+
+    vector: int = 32
+    matrix: int = 128
+
+
+PANELS = Panels()
 
 # How small weights are stored → the kernel that reads them.
 _SMALL = {"uint16": "rw_halves", "int8": "rw_bytes"}
@@ -76,14 +91,14 @@ def _panels(n: int, widest: int) -> Iterator[tuple[int, int]]:
         start += width
 
 
-def places(k: int, n: int, *, rows: int, dtype: np.dtype, panel: int = PANEL) -> Array:
+def places(k: int, n: int, *, rows: int, dtype: np.dtype, panels: Panels = PANELS) -> Array:
     """Where element (k, n) of a matrix lies in its packed form."""
     if not _is_float(dtype):
         return np.arange(k * n).reshape(k, n)
     if _form(n, rows) == "dot":
         return np.arange(n) * k + np.arange(k)[:, None]
     found = np.empty((k, _padded(n)), np.int64)
-    for start, width in _panels(_padded(n), panel):
+    for start, width in _panels(_padded(n), panels.vector if rows == 1 else panels.matrix):
         found[:, start : start + width] = (
             start * k + np.arange(k)[:, None] * width + np.arange(width)
         )
@@ -94,25 +109,25 @@ def packed_size(k: int, n: int, *, rows: int, dtype: np.dtype) -> int:
     return k * (n if _form(n, rows) == "dot" or not _is_float(dtype) else _padded(n))
 
 
-def packed(weights: Array, *, rows: int, panel: int = PANEL) -> Buffer:
+def packed(weights: Array, *, rows: int, panels: Panels = PANELS) -> Buffer:
     """A matrix (k, n) of constants as the kernel reads it."""
     k, n = weights.shape
     dtype = weights.dtype
     kept = np.dtype(np.float32) if _is_float(dtype) else dtype
     held = np.zeros(packed_size(k, n, rows=rows, dtype=dtype), kept)
-    held[places(k, n, rows=rows, dtype=dtype, panel=panel)] = weights
+    held[places(k, n, rows=rows, dtype=dtype, panels=panels)] = weights
     return _stored(held)
 
 
 def stored(
-    weights: Array, *, rows: int, storage: Storage, panel: int = PANEL
+    weights: Array, *, rows: int, storage: Storage, panels: Panels = PANELS
 ) -> tuple[Buffer, Array | None]:
     """A matrix (k, n) of constants in some storage, and the scale of each column of whole numbers.
 
     Half floats and bytes lie row by row, and become floats as they are read.
     """
     if storage == "float32" or not _is_float(weights.dtype):
-        return packed(weights, rows=rows, panel=panel), None
+        return packed(weights, rows=rows, panels=panels), None
     if storage == "float16" or weights.dtype == np.float16:
         return _stored(weights.astype(np.float16).ravel().view(np.uint16)), None
     largest = np.abs(weights).max(axis=0).astype(np.float64)
@@ -150,7 +165,7 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
         small = _SMALL.get(weights.dtype.name) if _is_float(x.dtype) else None
         if small or not _is_float(x.dtype):
             name = small or f"rw_dense_{C_TYPES[x.dtype.name]}"
-            sizes = [
+            sizes: list[int | str] = [
                 shape.rows,
                 shape.n,
                 stride,
@@ -169,9 +184,12 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
             and shape.lines == 1
         ):
             return [f"rw_narrow({start}, {ends}, {at(out)}, {stride}, {k});"]
+        elif shape.blocks == 1:
+            return [f"rw_vector({start}, {ends}, {at(out)}, {stride}, {k});"]
         else:
             name = "rw_dense"
             sizes = [shape.rows, stride, shape.row_stride, shape.runs, shape.run, shape.run_stride]
+            sizes.append("RW_PANEL")
         listed = ", ".join(map(str, sizes))
         if shape.lines == 1:
             return [f"{name}({start}, {ends}, {at(out)}, {listed});"]
@@ -189,6 +207,8 @@ def functions() -> dict[str, str]:
     """Name → text of the kernels."""
     found = {f"rw_block_{rows}x{vectors}": _block(rows, vectors) for rows, vectors in BLOCKS}
     found["rw_dense"] = _DENSE.replace("CASES", "".join(_case(*block) for block in BLOCKS))
+    found |= {f"rw_side_{vectors}": _side(vectors) for vectors in (8, 4)}
+    found["rw_vector"] = _VECTOR
     found["rw_narrow"] = _NARROW
     found["rw_dot"] = _DOT
     for name, kind, held, read in (
@@ -247,9 +267,9 @@ def _case(rows: int, vectors: int) -> str:
 # Rows go by fours and threes, so that few are left over: 9 are three threes.
 _DENSE = """\
 static void rw_dense(const float *x, const float *w, const float *b, float *y,
-    int rows, int n, int row, int runs, int run, int apart)
+    int rows, int n, int row, int runs, int run, int apart, int width)
 {
-    int start = 0, width = RW_PANEL, column, taken, tall, left;
+    int start = 0, column, taken, tall, left;
     for (; start < n; w += width * runs * run, start += width) {
         while (width > n - start) {
             width /= 2;
@@ -274,13 +294,53 @@ CASES\
     }
 }"""
 
+# Panels side by side are streams of memory: several come faster than one.
+_VECTOR = """\
+static void rw_vector(const float *x, const float *w, const float *b, float *y, int n, int run)
+{
+    const int long_one = 8 * RW_LANES, short_one = 4 * RW_LANES;
+    int start = 0;
+    if (RW_COLUMNS < long_one && RW_LONG == 8) {
+        for (; n - start >= long_one; start += long_one, w += long_one * run) {
+            rw_side_8(x, w, b + start, y + start, run);
+        }
+    }
+    if (RW_COLUMNS < short_one && n - start >= short_one) {
+        rw_side_4(x, w, b + start, y + start, run);
+        start += short_one;
+        w += short_one * run;
+    }
+    if (start < n) {
+        rw_dense(x, w, b + start, y + start, 1, n - start, 0, 1, run, 0, RW_COLUMNS);
+    }
+}"""
+
+
+def _side(count: int) -> str:
+    """Some vectors of sums for one row, over as many panels as they take."""
+    vectors = range(count)
+    return "\n".join([
+        f"static void rw_side_{count}(const float *x, const float *w, const float *b, float *y,",
+        "    int run)",
+        "{",
+        "    const int apart = RW_COLUMNS * run;",
+        "    const float *const end = x + run;",
+        *(f"    rw_vec a{v} = RW_LOAD(b + {v} * RW_LANES);" for v in vectors),
+        "    for (; x != end; x++, w += RW_COLUMNS) {",
+        *(f"        a{v} += *x * RW_LOAD(w + RW_AT({v} * RW_LANES, apart));" for v in vectors),
+        "    }",
+        *(f"    RW_SAVE(y + {v} * RW_LANES, a{v});" for v in vectors),
+        "}",
+    ])  # fmt: skip
+
+
 _NARROW = """\
 static void rw_narrow(const float *x, const float *w, const float *b, float *y, int n, int run)
 {
     const int quarter = run / 4;
     int start = 0, width, column, k;
     for (; start < n; start += width) {
-        width = n - start >= 32 && RW_PANEL >= 32 ? 32 : 16;
+        width = n - start >= 32 && RW_COLUMNS >= 32 ? 32 : 16;
         for (column = 0; column < width; column += RW_LANES) {
             const float *w0 = w + column, *w1 = w0 + quarter * width;
             const float *w2 = w1 + quarter * width, *w3 = w2 + quarter * width;
