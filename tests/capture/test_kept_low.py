@@ -41,3 +41,11 @@ def test_hint_for_a_kept_state_in_bfloat16_leads_on(tmp_path: Path, fix: bool) -
             module, tmp_path / "b", example=example, memory={"h": "h"}, progress=False
         )
         assert bundle.signature.memory[0].dtype == "float32"
+
+
+def test_undeclared_state_in_bfloat16_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(rw.BatchSpecialised) as caught:
+        rw.export(Kept(), tmp_path / "b", example={"obs": torch.zeros(1, 6)}, progress=False)
+    (finding,) = caught.value.findings
+    assert "has the rows of the example" in finding.what
+    assert "memory={'h': 'h'}" in (finding.hint or "")
