@@ -131,10 +131,33 @@ def diffusion_unet() -> rw.Source:
     return rw.Source(UNet().eval(), example=example)
 
 
+class CnnGru(nn.Module):
+    """A depth image beside what the robot feels, and a GRU behind both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.see = nn.Sequential(
+            nn.Conv2d(1, 32, 5), nn.MaxPool2d(2), nn.ELU(), nn.Conv2d(32, 64, 3), nn.ELU(),
+            nn.Flatten(), nn.Linear(64 * 25 * 39, 128), nn.ELU(), nn.Linear(128, 32),
+        )  # fmt: skip
+        self.rnn = nn.GRU(32 + 48, 256)
+        self.head = nn.Sequential(nn.Linear(256, 128), nn.ELU(), nn.Linear(128, 12))
+
+    def forward(self, depth: Tensor, obs: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        features, h = self.rnn(torch.cat([self.see(depth), obs], -1).unsqueeze(0), h)
+        return self.head(features.squeeze(0)), h
+
+
+def cnn_gru() -> rw.Source:
+    example = {"depth": torch.zeros(1, 1, 58, 87), "obs": torch.zeros(1, 48)}
+    return rw.Source(CnnGru(), example=example, memory={"h": torch.zeros(1, 1, 256)})
+
+
 POLICIES: dict[str, Callable[[], rw.Source]] = {
     "MLP 48-512-256-128-12": mlp,
     "LSTM 256": lstm,
     "Nature CNN": nature_cnn,
+    "CNN-GRU": cnn_gru,
     "diffusion U-Net": diffusion_unet,
 }
 

@@ -104,7 +104,7 @@ def test_recurrent_ppo_written_by_hand_goes_in_at_the_first_call(tmp_path: Path)
         example={"x": torch.zeros(1, 8), "done": torch.zeros(1)}, progress=False,
     )  # fmt: skip
     assert Certificate.from_bytes(bundle.files["certificate.json"]).passed
-    policy, state = rw.load(bundle), (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
+    policy, state = rw.load(tmp_path / "b"), (torch.zeros(1, 1, 16), torch.zeros(1, 1, 16))
     for _ in range(5):
         x, done = torch.randn(1, 8), torch.randint(0, 2, (1,)).float()
         with torch.no_grad():

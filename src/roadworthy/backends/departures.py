@@ -163,9 +163,9 @@ def _departing(
 
 
 def _name(node: torch.fx.Node) -> str:
-    target = node.target
-    known = isinstance(target, torch._ops.OpOverload)
-    return target._schema.name.removeprefix("aten::") if known else ""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return ""
+    return node.target._schema.name.removeprefix("aten::")
 
 
 def _line(node: torch.fx.Node) -> str:

@@ -39,7 +39,7 @@ def _flatten(node: ir.Node, weight: ir.Value, graph: ir.Graph) -> None:
     assert line is not None
     before = ir.node("Unsqueeze", [line, _axis(graph)])
     plane = before.outputs[0]
-    plane.name, plane.dtype, plane.shape = f"{result.name}_in_plane", line.dtype, _high(line.shape)
+    plane.name, plane.type, plane.shape = f"{result.name}_in_plane", line.type, _high(line.shape)
     node.replace_input_with(0, plane)
     node.replace_input_with(1, _high_weight(weight, graph))
     if not weight.uses():
@@ -54,7 +54,7 @@ def _flatten(node: ir.Node, weight: ir.Value, graph: ir.Graph) -> None:
     after = ir.node("Squeeze", [result, _axis(graph)])
     out = after.outputs[0]
     ir.convenience.replace_all_uses_with(result, out, replace_graph_outputs=True)
-    out.dtype, out.shape, out.name = result.dtype, result.shape, result.name
+    out.type, out.shape, out.name = result.type, result.shape, result.name
     result.name, result.shape = f"{out.name}_plane", _high(out.shape)
     after.replace_input_with(0, result)
     for each in (before, after):
@@ -89,7 +89,7 @@ def _high_weight(weight: ir.Value, graph: ir.Graph) -> ir.Value:
 def _register(graph: ir.Graph, tensor: ir.TensorProtocol) -> None:
     value = ir.Value(
         name=tensor.name,
-        shape=ir.Shape(tensor.shape),
+        shape=ir.Shape(tensor.shape.numpy()),
         type=ir.TensorType(tensor.dtype),
         const_value=tensor,
     )

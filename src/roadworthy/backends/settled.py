@@ -24,10 +24,11 @@ def settled(graph: Program, written: Container[Any]) -> Program:
 
     `written` are the operators that there is an ONNX form for.
     """
-    made = copy.copy(graph)
+    made: Any = copy.copy(graph)
     made.__class__ = _Settled
     made._written = written
-    return made
+    settled_graph: Program = made
+    return settled_graph
 
 
 class _Settled(Program):
@@ -36,11 +37,12 @@ class _Settled(Program):
     _written: Container[Any]
 
     def run_decompositions(self, decomp_table: Any = None, *args: Any, **kwargs: Any) -> Program:
-        made = copy.copy(self)
+        made: Any = copy.copy(self)
         made.__class__ = Program
         del made._written
         if not self._is_settled():
-            return made.run_decompositions(decomp_table, *args, **kwargs)
+            plain: Program = made.run_decompositions(decomp_table, *args, **kwargs)
+            return plain
         # What comes next writes into the graph.
         made._graph_module = copy.deepcopy(self.graph_module)
         for node, own in zip(made.graph.nodes, self.graph.nodes, strict=True):
@@ -49,7 +51,8 @@ class _Settled(Program):
             if node.target in _RENAMED:
                 _rename(node)
         made.graph_module.recompile()
-        return made
+        copied: Program = made
+        return copied
 
     def _is_settled(self) -> bool:
         inside = self.graph_module.children()

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from roadworthy.capture.failures.rules import Rule
+from roadworthy.errors import BatchSpecialised
 
 RUN_RULES = (
+    Rule(
+        text=r"batch size \d+ doesn't match hidden",
+        code="RW101",
+        what="the state that a step starts from has the rows of the example, and not those of its "
+        "input",
+        hint="of a state in an attribute say its name: memory={'h': 'h'}; make one in forward with "
+        "the rows of the input: torch.zeros(obs.shape[0], …)",
+        kind=BatchSpecialised,
+    ),
     Rule(
         text=r"(same dtype, but got|expected scalar type|have the same dtype,? but found).*"
         r"(?P<one>Float|Double|Half|BFloat16)\b.*\b(?P<two>Float|Double|Half|BFloat16)",

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from roadworthy.doctor.fixes.copies import ModuleCopies
-from roadworthy.errors import Finding
+from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.source import Attribute, Source
 
 _SHORT = (torch.int8, torch.int16, torch.int32)
@@ -85,6 +85,21 @@ def float_ports(copies: ModuleCopies, finding: Finding) -> bool:
     )
     copies.note(finding.where, "the module and its ports were cast from bfloat16 to float32")
     return True
+
+
+def with_kept_state(source: Source, error: RoadworthyError) -> RoadworthyError:
+    """The error, with the way on for a module that keeps its state in bfloat16 in attributes.
+
+    Such a state would have two precisions, one in the module and one in its copy.
+    """
+    kept = [each.path for each in source.memory.values() if isinstance(each, Attribute)]
+    low = [f for f in error.findings if f.code == "RW022" and "bfloat16" in f.what]
+    if kept and low:
+        casts = "; ".join(f"module.{path} = module.{path}.float()" for path in kept)
+        hint = f"module.float(); {casts}; and cast to float32 wherever forward names bfloat16"
+        found = [replace(f, hint=hint) if f in low else f for f in error.findings]
+        error.replace_findings(found)
+    return error
 
 
 def long_indices(copies: ModuleCopies, finding: Finding) -> bool:

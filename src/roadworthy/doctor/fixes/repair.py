@@ -8,7 +8,13 @@ from dataclasses import replace
 from roadworthy.capture.capture import capture
 from roadworthy.doctor.fixes.branches import choices, python_flags
 from roadworthy.doctor.fixes.copies import ModuleCopies
-from roadworthy.doctor.fixes.dtypes import float_ports, is_low, long_indices, one_precision
+from roadworthy.doctor.fixes.dtypes import (
+    float_ports,
+    is_low,
+    long_indices,
+    one_precision,
+    with_kept_state,
+)
 from roadworthy.errors import ExportError, Finding, RoadworthyError
 from roadworthy.originals.module import ModuleOriginal
 from roadworthy.originals.original import TRACE_STEPS
@@ -64,7 +70,7 @@ def captured_with_fixes(
             continue
         _refuse_untried(copies, program, seed)
         return replace(program, fixes=tuple(copies.notes)), copies.original
-    raise latest if _leads_on(latest) else refusal
+    raise with_kept_state(source, latest if _leads_on(latest) else refusal)
 
 
 def _fixed(copies: ModuleCopies, error: RoadworthyError, fixes: tuple[Fix, ...]) -> bool:
