@@ -104,7 +104,7 @@ class UNet(nn.Module):
         self.final = nn.Conv1d(first, 2, 1)
 
     def noise_in(self, x: Tensor, share: float, obs: Tensor) -> Tensor:
-        condition = torch.cat([self.time(torch.full((len(obs), 1), share)), obs.flatten(1)], -1)
+        condition = torch.cat([self.time(torch.full((obs.shape[0], 1), share)), obs.flatten(1)], -1)
         x, kept = x.transpose(1, 2), []
         for level, block in enumerate(self.down):
             x = block(x, condition)

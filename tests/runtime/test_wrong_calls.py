@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roadworthy as rw
 from roadworthy.errors import BundleError, PortMismatch, UsageError
 from tests.runtime.conftest import Load, obs, refusal
 
@@ -102,3 +103,11 @@ def test_refused_step_moves_no_memory(load: Load, wrong: Any) -> None:
         with pytest.raises(UsageError):
             disturbed.step(wrong)
         assert all(np.array_equal(before[name], disturbed.memory[name]) for name in before)
+
+
+def test_what_is_no_path_is_not_loaded() -> None:
+    with pytest.raises(UsageError) as caught:
+        rw.load(5)  # type: ignore[arg-type]
+    (finding,) = caught.value.findings
+    assert finding.what == "expected the folder of a bundle, got a int"
+    assert finding.hint == "rw.load('folder/'): the one that rw.export wrote"

@@ -44,6 +44,12 @@ def load(
     loaded before is tried in a child process first, with limits (docs/security.md); `canary=False`
     leaves that out.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(
+            f"expected the folder of a bundle, got a {type(path).__name__}",
+            where="load(…)",
+            hint="rw.load('folder/'): the one that rw.export wrote",
+        )
     place = Path(path)
     if engine is not None:
         targets.get(engine)
