@@ -105,3 +105,24 @@ def test_scripted_lstm_is_entered(tmp_path: Path) -> None:
         rw.ExportError, match=r"RW112[\s\S]*memory=\{'hidden_state': '0\.hidden_state'"
     ):
         rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 3)})
+
+
+class MaskedGru(nn.Module):
+    """MAPPO's actor in small: a mask that is no mask to whoever draws samples, and a choice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.gru = nn.GRU(8, 64)
+        self.head = nn.Linear(64, 4)
+
+    def forward(self, obs: Tensor, masks: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        features, h = self.gru(obs[None], (h * masks)[None])
+        return self.head(features[0]).argmax(-1), h[0]
+
+
+def test_gates_of_large_values_have_their_tail(tmp_path: Path) -> None:
+    example = {"obs": torch.zeros(1, 8), "masks": torch.ones(1, 1)}
+    memory = {"h": torch.zeros(1, 64)}
+    bundle = rw.export(MaskedGru(), tmp_path / "b", example=example, memory=memory)
+    assert bundle.certificate.passed

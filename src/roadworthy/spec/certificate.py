@@ -15,6 +15,10 @@ from roadworthy.targets import DEFAULT
 VERSION = 4
 
 # What helps when a check failed and no likely cause was found, by the name of the check.
+_LIMITS = (
+    "; an input that is never as large as what was tried (a mask of 0 and 1) has limits: "
+    "about={'masks': rw.About(low=0, high=1)}"
+)
 _COMPARE_VALUES = (
     "roadworthy inspect FOLDER --values --against file.py:name lists every value of one step "
     "beside PyTorch's; a refused export keeps its folder with ExportOptions(allow_uncertified=True)"
@@ -27,13 +31,13 @@ _NEXT_STEPS = {
     "as (layers, batch, features)",
     "reset": "the file keeps state that is not memory, or draws random numbers: roadworthy inspect "
     "FOLDER --operators lists its operators",
-    "fresh steps": _COMPARE_VALUES,
+    "fresh steps": _COMPARE_VALUES + _LIMITS,
     "logits": _COMPARE_VALUES,
     "choices": _COMPARE_VALUES,
     "teacher": _COMPARE_VALUES,
     "free run": "memory goes another way than in the original. Of a module: compare memory=… with "
     "what forward returns and writes. Of an environment: register what the named value is computed "
-    "from as Input or Memory, and set it in the environment's reset",
+    "from as Input or Memory, and set it in the environment's reset" + _LIMITS,
     "closed loop": "if teacher failed too, start there; more episodes=… narrow the interval, and "
     "margin=… says by how much the mean return may differ",
 }

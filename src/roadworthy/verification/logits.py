@@ -160,8 +160,7 @@ def _entering(graph: Any) -> Iterator[str]:
         chooses = node.op_type == "ArgMax" or (
             node.op_type == "ReduceMax" and node.output[0] in compared
         )
-        last = ([-1], [ranks.get(node.input[0], 0) - 1])
-        if chooses and _axes(node, constants) in last:
+        if chooses and _axes(node, constants) in ([-1], [ranks.get(node.input[0], 0) - 1]):
             yield node.input[0]
 
 
