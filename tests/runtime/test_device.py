@@ -18,7 +18,8 @@ from roadworthy.runtime.cuda_engines import CudaEngine
 from roadworthy.runtime.cuda_graph import Recording, Work, as_exported
 from roadworthy.runtime.device_frame import Graph
 from roadworthy.runtime.device_tensors import ADDRESSES
-from roadworthy.runtime.policy import LOOK_EVERY, Policy
+from roadworthy.runtime.feeds import LOOK_EVERY
+from roadworthy.runtime.policy import Policy
 from roadworthy.spec.samples import draw
 from roadworthy.spec.signature import Signature
 from roadworthy.targets import TARGETS
