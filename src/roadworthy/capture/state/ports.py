@@ -93,19 +93,31 @@ def refuse_plain_state(
     for (name, tensor), (port, value) in itertools.product(others, fed):
         alike = value.shape == tensor.shape and value.dtype == tensor.dtype and value.ndim > 1
         if alike and port not in source.ignore:
-            example = ", ".join(f"{n!r}: …" for n in source.example if n != port)
             findings.append(
                 Finding(
                     code="RW107",
                     where=f"{type(source.module).__name__}: {port} → {name}",
                     what=f"a recurrent module takes {port!r} and returns {name!r} of the same "
                     "shape: is this what persists between steps?",
-                    hint=f"memory={{{port!r}: {_zeros(value[:1])}}} beside example={{{example}}}; "
-                    f"if it does not matter: ignore=[{port!r}]",
+                    hint=f"{_declared(source, port, value)}; if it does not matter: "
+                    f"ignore=[{port!r}]",
                 )
             )
     if findings:
         raise ExportError(findings=findings[:1])
+
+
+def _declared(source: Source, port: str, value: torch.Tensor) -> str:
+    """How an input is declared as memory: an argument by its name, a part of one taken apart."""
+    zeros = _zeros(value[:1])
+    if "." in port:
+        nest = port.partition(".")[0]
+        return (
+            f"{nest} holds inputs and state: take them apart, as in method=lambda m, obs, h: "
+            f"m((obs, h)), with example={{'obs': …}} and memory={{'h': {zeros}}}"
+        )
+    example = ", ".join(f"{n!r}: …" for n in source.example if n != port)
+    return f"memory={{{port!r}: {zeros}}} beside example={{{example}}}"
 
 
 def refuse_misplaced_memory(
