@@ -108,7 +108,7 @@ class Shaped(Actor):
         return torch.tanh(self.net(obs))
 
 
-class DoubleElu(nn.Module):
+class DoubleGelu(nn.Module):
     """A policy that was trained in float64, with the ELU of legged robots."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class DoubleElu(nn.Module):
         self.inner, self.outer = nn.Linear(8, 16).double(), nn.Linear(16, 4).double()
 
     def forward(self, obs: Tensor) -> Tensor:
-        return self.outer(functional.elu(self.inner(obs)))
+        return self.outer(functional.gelu(self.inner(obs)))
 
 
 class ShortIndex(Actor):
@@ -204,12 +204,12 @@ OPERATORS = {
         "a function that returns torch.empty_like(x)",
     ),
     "float64_kernel": Case(
-        before=DoubleElu,
-        after=DoubleElu,
-        make_after=lambda: DoubleElu().float(),
-        line="return self.outer(functional.elu(self.inner(obs)))",
+        before=DoubleGelu,
+        after=DoubleGelu,
+        make_after=lambda: DoubleGelu().float(),
+        line="return self.outer(functional.gelu(self.inner(obs)))",
         code="RW106",
-        what="onnxruntime cannot run Elu in float64",
+        what="onnxruntime cannot run Erf in float64",
         hint="work in float32: module.float() and a float32 example, or x.float() at that line",
         described={"example": {"obs": torch.zeros(2, 8, dtype=torch.float64)}},
         described_after={},

@@ -107,7 +107,14 @@ DEPARTURES = (
         where="for infinite inputs",
         what="the result is NaN, where PyTorch gives infinity",
     ),
+    Departure(
+        operators=("to", "_to_copy"),
+        where="for numbers beyond the range of the whole type",
+        what="the target c gives the end of that range, where PyTorch's result depends on the "
+        "processor",
+    ),
 )  # fmt: skip
+_SMALL = (torch.uint8, torch.int8, torch.int16)
 _ROWS = {name: row for row in DEPARTURES for name in row.operators}
 
 
@@ -158,8 +165,26 @@ def _departing(
             name in _ROWS
             and node.target not in translated
             and (name not in ("lstm", "gru") or left_to_onnxruntime(node))
+            and (name not in ("to", "_to_copy") or _becomes_small(node))
+            and (name not in ("elu", "celu", "selu") or not _is_double(node))
         ):
             yield name, node
+
+
+def _is_double(node: torch.fx.Node) -> bool:
+    """Whether it is written with all of its bits (`translations/doubles.py`)."""
+    made = node.meta.get("val")
+    return isinstance(made, torch.Tensor) and made.dtype == torch.float64
+
+
+def _becomes_small(node: torch.fx.Node) -> bool:
+    """Whether floats become whole numbers of a type that most of them are beyond."""
+    source = node.args[0]
+    given = source.meta.get("val") if isinstance(source, torch.fx.Node) else None
+    made = node.meta.get("val")
+    if not isinstance(given, torch.Tensor) or not isinstance(made, torch.Tensor):
+        return False
+    return given.dtype.is_floating_point and made.dtype in _SMALL
 
 
 def _name(node: torch.fx.Node) -> str:

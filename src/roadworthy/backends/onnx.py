@@ -114,7 +114,8 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
     try:
         with quiet():
             prepared = _prepared(graph, settings.opset)
-            translations = {**own_translations(), **settings.translations}
+            own = own_translations(doubles=_holds_doubles(prepared))
+            translations = {**own, **settings.translations}
             model = onnx_program(prepared, settings.opset, translations).model
             _adopt_constants(model.graph)
             convolve_planes(model.graph)
@@ -123,6 +124,11 @@ def _converted(graph: torch.export.ExportedProgram, settings: Settings) -> ir.Mo
             return model
     except Exception as error:  # torch.onnx raises what it likes
         raise conversion_failure(error) from error
+
+
+def _holds_doubles(graph: torch.export.ExportedProgram) -> bool:
+    values = (node.meta.get("val") for node in graph.graph.nodes)
+    return any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in values)
 
 
 def _adopt_constants(graph: ir.Graph) -> None:

@@ -152,10 +152,14 @@ def runtime_failure(message: str, known: list[Place]) -> ExportError:
     )
 
 
+# An operator that onnxruntime writes with others, by the one that it may lack.
+_WRITTEN_WITH = {"Erf": "Gelu"}
+
+
 def _place(known: list[Place], operator: str, name: str) -> Place | None:
     """The node; or one of its kind; or, inside a function, the first of an unusual dtype."""
     named = [each for each in known if each.name == name and each.operator == operator]
-    alike = [each for each in known if each.operator == operator]
+    alike = [each for each in known if each.operator in (operator, _WRITTEN_WITH.get(operator))]
     unusual = [each for each in known if each.dtype not in _COMMON]
     return next(iter([*named, *alike, *unusual]), None)
 

@@ -8,6 +8,7 @@ found and whose form could be put right stand here; those that could not are nam
 | --------------- | --------- |
 | `arithmetic.py` | remainders, quotients, rounding, signs, powers, clamps |
 | `constants.py`  | numbers that are no float32 |
+| `doubles.py`    | activations, norms and logarithms of float64 |
 | `functions.py`  | atan2, degrees, logarithms and exponentials |
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
@@ -23,8 +24,11 @@ from typing import Any
 
 
 @cache
-def own_translations() -> Mapping[Any, Callable[..., Any]]:
-    """Operator → the function in onnxscript that writes it as PyTorch computes it."""
+def own_translations(*, doubles: bool = False) -> Mapping[Any, Callable[..., Any]]:
+    """Operator → the function in onnxscript that writes it as PyTorch computes it.
+
+    doubles  for a graph that holds float64
+    """
     from roadworthy.backends.translations import (
         arithmetic,
         attention,
@@ -35,5 +39,9 @@ def own_translations() -> Mapping[Any, Callable[..., Any]]:
         shapes,
     )
 
-    tables = (arithmetic, constants, functions, attention, recurrent, ordering, shapes)
+    tables = [arithmetic, constants, functions, attention, recurrent, ordering, shapes]
+    if doubles:
+        from roadworthy.backends.translations import doubles as of_float64
+
+        tables.append(of_float64)
     return {operator: function for module in tables for operator, function in module.TABLE.items()}

@@ -41,20 +41,25 @@ def _floating(value: Any) -> Any:
 
 def expm1(self: Any) -> Any:
     """eˣ − 1; near zero from the hyperbolic tangent, where the difference would cancel."""
-    one, two = like(1.0, self), like(2.0, self)
-    half = op.Tanh(op.Div(self, two))
+    return expm1_of(self, self)
+
+
+def expm1_of(x: Any, own: Any) -> Any:
+    """eˣ − 1 of a value whose dtype is that of `own`: values on the way have none yet."""
+    one, two = like(1.0, own), like(2.0, own)
+    half = op.Tanh(op.Div(x, two))
     near = op.Div(op.Mul(two, half), op.Sub(one, half))
-    far = op.Sub(op.Exp(self), one)
-    return op.Where(op.Less(op.Abs(self), one), near, far)
+    far = op.Sub(op.Exp(x), one)
+    return op.Where(op.Less(op.Abs(x), one), near, far)
 
 
 def log1p(self: Any) -> Any:
     """log(1 + x), put right by how much of x was lost in 1 + x."""
-    return _log1p(self, self.dtype)
+    return log1p_of(self, self)
 
 
-def _log1p(x: Any, dtype: ir.DataType) -> Any:
-    one, inf = (ir.tensor(each, dtype=dtype) for each in (1.0, math.inf))
+def log1p_of(x: Any, own: Any) -> Any:
+    one, inf = like(1.0, own), like(math.inf, own)
     total = op.Add(x, one)
     logarithm = op.Log(total)
     corrected = op.Mul(logarithm, op.Div(x, op.Sub(total, one)))
@@ -64,17 +69,22 @@ def _log1p(x: Any, dtype: ir.DataType) -> Any:
 
 
 def log_sigmoid(self: Any) -> Any:
+    if self.dtype == ir.DataType.DOUBLE:  # onnxruntime has no Softplus of it
+        return op.Sub(op.Min(self, like(0.0, self)), log1p_of(op.Exp(op.Neg(op.Abs(self))), self))
     return op.Sub(like(0.0, self), op.Softplus(op.Neg(self)))
 
 
 def logaddexp(self: Any, other: Any) -> Any:
     """max + log(1 + e^−|difference|): no exponential overflows."""
-    return op.Add(op.Max(self, other), op.Softplus(op.Neg(_apart(self, other))))
+    below = op.Neg(_apart(self, other))
+    if self.dtype == ir.DataType.DOUBLE:  # onnxruntime has no Softplus of it
+        return op.Add(op.Max(self, other), log1p_of(op.Exp(below), self))
+    return op.Add(op.Max(self, other), op.Softplus(below))
 
 
 def logaddexp2(self: Any, other: Any) -> Any:
     share = op.Pow(like(2.0, self), op.Neg(_apart(self, other)))
-    logarithm = op.Div(_log1p(share, self.dtype), like(math.log(2.0), self))
+    logarithm = op.Div(log1p_of(share, self), like(math.log(2.0), self))
     return op.Add(op.Max(self, other), logarithm)
 
 
@@ -145,7 +155,7 @@ def cdist(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
 def logit(self: Any, eps: float | None = None) -> Any:
     one = like(1.0, self)
     if eps is not None:
-        self = op.Clip(self, op.CastLike(eps, self), op.CastLike(1 - eps, self))
+        self = op.Clip(self, like(eps, self), like(1 - eps, self))
     return op.Log(op.Div(self, op.Sub(one, self)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from onnxscript.function_libs.torch_lib.ops.core import aten_index_put
+from onnxscript.function_libs.torch_lib.ops.core import aten_index, aten_index_put
 
 from roadworthy.backends.translations.writing import op
 
@@ -54,6 +54,21 @@ def scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
     return op.ScatterElements(self, index, taken, axis=dim, reduction="add")
 
 
+def index(self: Any, indices: Sequence[Any]) -> Any:
+    """`table[i]`: places of int32 too, which ONNX's operator does not take."""
+    return aten_index(self, _as_places(indices))
+
+
+def _as_places(indices: Sequence[Any]) -> list[Any]:
+    found = list(indices)
+    for position, each in enumerate(found):
+        if each is not None and each.dtype == ir.DataType.INT32:
+            found[position] = op.Cast(each, to=ir.DataType.INT64)
+            # torchlib asks for them, and a value on the way has none yet.
+            found[position].shape, found[position].dtype = each.shape, ir.DataType.INT64
+    return found
+
+
 def index_put(self: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """`x[x < 0] = 0` and `x[:, mask] = 0` are choices, where every place gets the same.
 
@@ -66,10 +81,11 @@ def index_put(self: Any, indices: Sequence[Any], values: Any, accumulate: bool =
         if len(values.shape) <= behind or all(size == 1 for size in values.shape):
             axes = list(range(len(mask.shape), len(mask.shape) + behind))
             return op.Where(op.Unsqueeze(mask, axes) if axes else mask, values, self)
-    return aten_index_put(self, indices, values, accumulate)
+    return aten_index_put(self, _as_places(indices), values, accumulate)
 
 
 TABLE = {
+    _aten.index.Tensor: index,
     _aten.index_put.default: index_put,
     _aten.scatter_add.default: scatter_add,
     _aten.squeeze.dim: squeeze_dim,
