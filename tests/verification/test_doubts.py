@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from roadworthy.originals.original import NoYardstick
+from roadworthy.originals.original import NoYardstick, TurningErrors
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays
@@ -46,9 +46,18 @@ class Saturated:
         return {"actions": 1 + np.float32(1e-4) * (inputs["obs"] > 0.5)}
 
     def turned(
-        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+        self,
+        inputs: Mapping[str, Array],
+        memory: Mapping[str, Array],
+        *,
+        ulps: int,
+        seed: int,
+        errors: TurningErrors | None = None,
     ) -> Arrays:
         return self.rounded(inputs, memory)
+
+    def turning_errors(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> None:
+        pass
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         return {"actions": np.ones(inputs["obs"].shape)}

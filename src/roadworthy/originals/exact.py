@@ -7,6 +7,7 @@ import io
 import types
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from roadworthy.originals.interpreting import (
     double,
     name_of,
 )  # fmt: skip
-from roadworthy.originals.original import NoYardstick, Yardstick
+from roadworthy.originals.original import NoYardstick, TurningErrors, Yardstick
 from roadworthy.program import Program
 from roadworthy.source import Source
 from roadworthy.spec.port import Array, Memory, Port
@@ -46,9 +47,10 @@ _SMOOTH = frozenset({
     "celu", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "contiguous", "conv1d",
     "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "cos", "detach", "elu", "exp", "expand", "flatten", "full", "gelu",
-    "group_norm", "hardtanh", "layer_norm", "leaky_relu", "linear", "matmul", "max_pool1d",
-    "max_pool2d", "maximum", "mean", "minimum", "mish", "mm", "moveaxis", "movedim", "mul", "neg",
-    "ones", "permute", "relu", "reshape", "select", "selu", "sigmoid", "silu", "sin", "slice",
+    "group_norm", "gru", "gru_cell", "hardtanh", "layer_norm", "leaky_relu", "linear", "lstm",
+    "lstm_cell", "matmul", "max_pool1d", "max_pool2d", "maximum", "mean", "minimum", "mish", "mm",
+    "moveaxis", "movedim", "mul", "neg", "ones", "permute", "relu", "reshape", "select", "selu",
+    "sigmoid", "silu", "sin", "slice",
     "softmax", "softplus", "split", "split_with_sizes", "squeeze", "stack", "sub", "sum", "t",
     "sym_size", "tanh", "transpose", "unflatten", "unsqueeze", "view", "zeros",
 })  # fmt: skip
@@ -77,6 +79,23 @@ def _ports(signature: Signature) -> list[Any]:
     return [(each.name, each.dtype, each.shape) for each in ports]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Errors(TurningErrors):
+    """By the node that may turn, for each element of what enters it.
+
+    `before` is what entered the nodes from there on, at these `values` of inputs and memory.
+    """
+
+    found: Mapping[torch.fx.Node, torch.Tensor]
+    before: Mapping[torch.fx.Node, Any]
+    values: list[Array]
+
+    def at(self, values: list[Array]) -> bool:
+        """Whether these are the very values: whole numbers are not moved."""
+        pairs = zip(self.values, values, strict=True)
+        return all(one is each or _equal(one, each) for one, each in pairs)
+
+
 class GraphYardstick:
     """Runs one graph in two precisions, node by node."""
 
@@ -90,6 +109,7 @@ class GraphYardstick:
         self.turning = any(target in TURNING for target in called)
         varying = _varying(program)
         self.smooth = all(_is_smooth(node, varying) for node in varying)
+        self._behind = _behind_turns(self._module.graph) if self.turning else frozenset()
         self._chooses = any(target in CHOICES for target in called)
         self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
@@ -122,12 +142,27 @@ class GraphYardstick:
         return self._run(recorder, self._lifted, inputs, memory)
 
     def turned(
-        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+        self,
+        inputs: Mapping[str, Array],
+        memory: Mapping[str, Array],
+        *,
+        ulps: int,
+        seed: int,
+        errors: TurningErrors | None = None,
     ) -> Arrays:
         if not self.turning:
             return self.rounded(inputs, memory)
-        turning = Turning(self._module, self._measured(inputs, memory), ulps, seed)
+        if not isinstance(errors, _Errors):
+            errors = self.turning_errors(inputs, memory)
+        turning = Turning(self._module, errors.found, ulps, seed)
+        if errors.before and errors.at(self._values(inputs, memory)):
+            turning.begin_behind(self._behind, errors.before)
         return self._run(turning, self._lifted, inputs, memory)
+
+    def turning_errors(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> _Errors:
+        rounded = Entering(self._module, self._behind)
+        found = self._measured(rounded, inputs, memory)
+        return _Errors(found, rounded.before, self._values(inputs, memory))
 
     def shaken(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
@@ -137,10 +172,9 @@ class GraphYardstick:
         return self._run(Shaking(self._module, ulps, seed), self._lifted, inputs, memory)
 
     def _measured(
-        self, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+        self, rounded: Entering, inputs: Mapping[str, Array], memory: Mapping[str, Array]
     ) -> dict[torch.fx.Node, torch.Tensor]:
         """How far rounding is from the exact value where something may turn, element by element."""
-        rounded = Entering(self._module)
         self._run(rounded, self._lifted, inputs, memory)
         exact = ExactEntering(self._module)
         if not rounded.found or self._exactly(exact, inputs, memory) is None:
@@ -186,8 +220,7 @@ class GraphYardstick:
         convert: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
     ) -> Arrays:
         """One step; without a recorder `code` is run, or the graph's own: that is faster."""
-        values = [inputs[port.name] for port in self._signature.inputs]
-        values += [memory[each.name] for each in self._signature.memory]
+        values = self._values(inputs, memory)
         arguments = [torch.from_numpy(np.array(value)) for value in values]
         held = list(lifted)
         for place in self._written:
@@ -207,6 +240,10 @@ class GraphYardstick:
         named |= {f"logits {index}": each for index, each in enumerate(logits)}
         return {name: value.detach().numpy().copy() for name, value in named.items()}
 
+    def _values(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> list[Array]:
+        values = [inputs[port.name] for port in self._signature.inputs]
+        return values + [memory[each.name] for each in self._signature.memory]
+
     def _named(self, results: Any) -> dict[str, Any]:
         """What the graph returns, by the names of outputs and memories."""
         returned = [
@@ -217,6 +254,29 @@ class GraphYardstick:
         names = [port.name for port in self._signature.outputs]
         names += [f"memory {each.name}" for each in self._signature.memory]
         return dict(zip(names, returned, strict=True))
+
+
+def _behind_turns(graph: torch.fx.Graph) -> frozenset[torch.fx.Node]:
+    """What may turn or choose, and all behind it; empty where it cannot be run by itself.
+
+    It cannot where something is written in place from there on: it would be written twice.
+    """
+    found: set[torch.fx.Node] = set()
+    for node in graph.nodes:
+        if node.op == "call_function" and not isinstance(
+            node.target, (torch._ops.OpOverload, types.BuiltinFunctionType)
+        ):
+            return frozenset()  # what has effects of its own, such as the beginning of a vmap
+        begins = node.target in TURNING or node.target in CHOICES
+        if begins or node.op == "output" or any(each in found for each in node.all_input_nodes):
+            found.add(node)
+        if found and node.op == "call_function" and _mutates(node.target):
+            return frozenset()
+    return frozenset(found)
+
+
+def _equal(one: Array, other: Array) -> bool:
+    return one.dtype.kind != "f" and np.array_equal(one, other)
 
 
 def _is_whole(value: torch.Tensor) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -95,13 +95,21 @@ class Recording(torch.fx.Interpreter):
 
 
 class Entering(Recording):
-    """Keeps what enters each operator that rounding may turn, by its node."""
+    """Keeps what enters each operator that rounding may turn, by its node.
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    `before` has what else enters the nodes from there on: they can be run again by themselves.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule, behind: Container[torch.fx.Node] = ()) -> None:
         super().__init__(module)
         self.found: dict[torch.fx.Node, torch.Tensor] = {}
+        self.before: dict[torch.fx.Node, Any] = {}
+        self._behind = behind
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        if n in self._behind:
+            outside = (each for each in n.all_input_nodes if each not in self._behind)
+            self.before |= {each: self.env[each] for each in outside}
         if n.target in TURNING and isinstance(n.args[0], torch.fx.Node):
             value = self.env[n.args[0]]
             if value.is_floating_point():
@@ -120,9 +128,28 @@ class Turning(Recording):
         seed: int,
     ) -> None:
         super().__init__(module)
+        self._behind: Container[torch.fx.Node] = ()
+        self._before: Mapping[torch.fx.Node, Any] | None = None
         self._errors = errors
         self._ulps = ulps
         self._generator = torch.Generator().manual_seed(seed)
+
+    def begin_behind(
+        self, behind: Container[torch.fx.Node], before: Mapping[torch.fx.Node, Any]
+    ) -> None:
+        """Lets `run` do these nodes only, to which `before` is what entered them."""
+        self._behind, self._before = behind, before
+
+    def run(self, *args: Any, **keywords: Any) -> Any:
+        if self._before is None:
+            return super().run(*args, **keywords)
+        self.env = dict(self._before)
+        for node in self.graph.nodes:
+            if node in self._behind:
+                self.env[node] = self.run_node(node)
+                if node.op == "output":
+                    return self.graph.process_outputs(self.env[node])
+        return None
 
     def run_node(self, n: torch.fx.Node) -> Any:
         if n not in self._errors:
@@ -141,8 +168,20 @@ class Turning(Recording):
             up = torch.rand(values.shape, generator=self._generator) < 0.5
         share = torch.where(up, 1.0, -1.0) * torch.exp2(size)
         # Zeros are moved too: a tie of zeros is one.
-        unit = values.abs() * kind.eps + error.clamp(min=kind.tiny)
+        unit = values.abs() * kind.eps + _repeated(error, values).clamp(min=kind.tiny)
         return values + self._ulps * share.to(values.dtype) * unit
+
+
+def _repeated(error: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """The errors of some rows, for values in which these rows come several times."""
+    if error.shape == values.shape:
+        return error
+    times = [
+        its // own if own and its % own == 0 else 0
+        for own, its in zip(error.shape, values.shape, strict=False)
+    ]
+    fits = error.ndim == values.ndim and all(times) and sum(each > 1 for each in times) == 1
+    return error.repeat(times) if fits else error.median()
 
 
 class Exact(Recording):

@@ -274,7 +274,7 @@ def _is_for_one_row(slot: remembered.Slot, signature: Signature) -> bool:
     return (
         slot.start is not None
         or bool(slot.numbers)
-        or any(axes[leaf.port] != leaf.axes for leaf in slot.form.leaves)
+        or any(axes[leaf.port] != leaf.axes + bool(leaf.each) for leaf in slot.form.leaves)
     )
 
 
@@ -289,4 +289,16 @@ def slots_for(source: Source, signature: Signature) -> tuple[remembered.Slot, ..
                 where="memory",
                 hint="pass the Source that the bundle was exported from, or export again",
             )
-    return slots
+    return remembered.with_grouped(slots, _grouped(slots, signature))
+
+
+def _grouped(slots: Sequence[remembered.Slot], signature: Signature) -> dict[str, int]:
+    """How many rows an argument has for each row of the batch, where that is several."""
+    shapes = {memory.name: memory.shape for memory in signature.memory}
+    return {
+        leaf.port: int(shapes[leaf.port][1])
+        for slot in slots
+        if slot.path is None  # a module that keeps such rows itself is called row by row
+        for leaf in slot.form.leaves
+        if len(shapes[leaf.port]) == leaf.axes + 1
+    }

@@ -35,6 +35,12 @@ class NoYardstick(Exception):
     """The graph cannot be run at these states: it is not the original that it should be."""
 
 
+class TurningErrors:
+    """How far rounding is from the exact value where something may turn, at some states.
+
+    Only the yardstick that measured it looks inside."""
+
+
 class Yardstick(Protocol):
     """The original as two pure functions of one step: PyTorch's float32, and the exact one.
 
@@ -53,10 +59,22 @@ class Yardstick(Protocol):
         place: where inputs that are moved are lost in a saturated layer, this is not."""
 
     def turned(
-        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+        self,
+        inputs: Mapping[str, Array],
+        memory: Mapping[str, Array],
+        *,
+        ulps: int,
+        seed: int,
+        errors: TurningErrors | None = None,
     ) -> Arrays:
         """As `rounded`, with what enters a choice, a sort or a rounding moved by some units in
-        the last place: equal values come in another order."""
+        the last place: equal values come in another order. `errors` were measured at states close
+        to these, each of which may come several times, one round behind the other."""
+
+    def turning_errors(
+        self, inputs: Mapping[str, Array], memory: Mapping[str, Array]
+    ) -> TurningErrors | None:
+        """The errors at these states, for `turned`; None where each call measures its own."""
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
         """The same step in float64; None where the graph cannot be run in it."""

@@ -7,6 +7,7 @@ what tells right from wrong there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,8 +19,8 @@ from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
-from roadworthy.verification.departures import apart, departures
-from roadworthy.verification.states import Layout, States, memory_key, timed
+from roadworthy.verification.departures import Departures, apart, departures, twins_in_turn
+from roadworthy.verification.states import Layout, memory_key, timed
 
 # The part of the states that is usual: most outputs of a saturated policy do not round at all.
 MOST = 0.9
@@ -39,21 +40,43 @@ class Allowance:
 
 
 def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -> Allowance:
-    """The allowance beside a script, measured on the captured graph."""
+    """The allowance beside a script, measured on the captured graph with all twins."""
+    *_, last = allowances(yardstick, layout, script, seed)
+    return last
+
+
+def allowances(
+    yardstick: Yardstick, layout: Layout, script: Script, seed: int
+) -> Iterator[Allowance]:
+    """Allowances beside a script, none narrower than the one before.
+
+    Of a large network few twins are asked first. What stays within what they allow stays within
+    what all of them allow: only for what does not, the others need to be asked.
+    """
     rng = np.random.default_rng(seed + 9)
-    if layout.signature.memory:
-        states, departed = departures(yardstick, layout, script, rng)
-    else:
-        inputs = [script.now(step) for step in range(script.steps)]
-        states = layout.states(inputs, [{} for _ in inputs])
-        if yardstick.smooth:
-            departed = _nowhere(yardstick, layout, states)
-        else:
-            departed = _flips(yardstick, layout, states, rng)
-    places = few(yardstick, layout, states)
-    budget = measure(yardstick, layout, states.picked(places), rng)
-    if len(places) < len(states):
-        budget = budget.spread(places, layout.run(yardstick.rounded, states))
+    if not layout.signature.memory:
+        run = _steps_alone(yardstick, layout, script, rng)
+        yield _allowed(layout, script, _budget(yardstick, layout, run, rng), run.departed)
+        return
+    first, *others = twins_in_turn(yardstick, layout, script)
+    run = departures(yardstick, layout, script, rng, first)
+    budget = _budget(yardstick, layout, run, rng)
+    yield _allowed(layout, script, budget, run.departed)
+    for twins in others:
+        further = departures(yardstick, layout, script, rng, twins).departed
+        widest = {name: np.maximum(each, further[name]) for name, each in run.departed.items()}
+        yield _allowed(layout, script, budget, widest)
+
+
+def _budget(
+    yardstick: Yardstick, layout: Layout, run: Departures, rng: np.random.Generator
+) -> Budget:
+    places = few(yardstick, layout, run.states)
+    budget = measure(yardstick, layout, run.states.picked(places), rng)
+    return budget if len(places) == len(run.states) else budget.spread(places, run.results)
+
+
+def _allowed(layout: Layout, script: Script, budget: Budget, departed: Arrays) -> Allowance:
     return Allowance(
         free={
             name: _steps(layout, name, _free(name, budget, each), script)
@@ -75,7 +98,11 @@ def with_allowance(
     if yardstick is None:
         return trace
     try:
-        found = allowance(yardstick, Layout(timed(signature)), trace.script, seed)
+        measured = allowances(yardstick, Layout(timed(signature)), trace.script, seed)
+        # Where nothing turns, twins differ in little: the largest of few is that of many, nearly.
+        found = next(measured)
+        if not yardstick.smooth:
+            *_, found = found, *measured
     except NoYardstick:
         return trace
     free = {name: value for name, value in found.free.items() if name in trace.outputs}
@@ -94,22 +121,24 @@ def _free(name: str, budget: Budget, departed: Array) -> Array:
     return np.asarray(np.maximum(departed, (ROUNDINGS + 1) * budget.rounding[name]))
 
 
-def _nowhere(yardstick: Yardstick, layout: Layout, states: States) -> Arrays:
-    """No departure at any state: only the shapes of the results are asked for."""
-    one = layout.run(yardstick.rounded, states.picked(np.array([0])))
-    return {name: np.zeros((len(states), *value.shape[1:])) for name, value in one.items()}
-
-
-def _flips(
-    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
-) -> Arrays:
-    """How far twins of some units are from each state's own result: over a step, very far."""
-    base = layout.run(yardstick.rounded, states)
-    far: Arrays = {name: np.zeros(value.shape) for name, value in base.items()}
+def _steps_alone(
+    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
+) -> Departures:
+    """The steps of a policy without memory, and how far twins of some units are from each:
+    over a step, very far; nowhere, where there are none."""
+    inputs = [script.now(step) for step in range(script.steps)]
+    states = layout.states(inputs, [{} for _ in inputs])
+    if yardstick.smooth and len(few(yardstick, layout, states)) == len(states):
+        base = layout.run(yardstick.rounded, states.picked(np.array([0])))  # for its shapes alone
+    else:
+        base = layout.run(yardstick.rounded, states)
+    far: Arrays = {name: np.zeros((len(states), *value.shape[1:])) for name, value in base.items()}
+    if yardstick.smooth:
+        return Departures(states, base, far)
     for twin in flipped(yardstick, layout, states, rng):
         for name, value in twin.items():
             far[name] = np.maximum(far[name], apart(value, base[name]))
-    return far
+    return Departures(states, base, far)
 
 
 def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:

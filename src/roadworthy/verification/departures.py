@@ -5,36 +5,66 @@ A twin gets every input and every memory moved by units in the last place, step 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from roadworthy.originals.original import Yardstick
+from roadworthy.originals.original import TurningErrors, Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.verification.budget import shaken, turned
-from roadworthy.verification.states import Layout, OneStep, States, memory_key
+from roadworthy.verification.states import MOST_ROWS, Layout, OneStep, States, memory_key
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
 # Steps for which what has departed counts as departed: chaos comes back by chance, a comparison
 # that turned one step early does not.
 KEPT = 8
-# Twins of a policy whose rows cannot be put side by side: each is a run of its own.
+# Twins of a policy whose rows cannot be put side by side: each is a run of its own. And those of a
+# large network that are asked first.
 FEW_TWINS = 2
+# Operations of all twins that are asked first: a second or two.
+MOST_WORK = 40_000_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Departures:
+    """An own run of the graph, and how far from it an artifact's run may be: name → (states, …)."""
+
+    states: States
+    results: Arrays
+    departed: Arrays
+
+
+def twins_in_turn(yardstick: Yardstick, layout: Layout, script: Script) -> tuple[int, ...]:
+    """How many twins of either kind to ask at first, and how many where those say too little.
+
+    Their work is counted, not timed, so that the same twins are asked on every machine.
+    """
+    if not layout.rows_are_states:
+        return (FEW_TWINS,)
+    fresh = {each.name: each.fresh(script.rows) for each in layout.signature.memory}
+    one = layout.alone(layout.states([script.now(0)], [fresh]), 0)
+    each_twin = max(1, yardstick.work(one.inputs, one.memory) * script.steps * script.rows)
+    first = min(TWINS, max(FEW_TWINS, MOST_WORK // (2 * each_twin)))
+    return (TWINS,) if first == TWINS else (first, TWINS - first)
 
 
 def departures(
-    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
-) -> tuple[States, Arrays]:
-    """The states of an own run of the graph, and how far from it an artifact's run may be.
+    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator, twins: int
+) -> Departures:
+    """An own run of the graph, and how far twins depart from it.
 
-    That is as far as twins of as many units depart, or as many times what twins of one unit do.
+    That is as far as twins of as many units depart as an artifact may be off, or as many times
+    what twins of one unit do; so many `twins` of either kind.
     """
-    near, far = _Runs(layout, 1 + _twins(layout)), _Runs(layout, _twins(layout))
+    near, far = _Runs(layout, 1 + twins), _Runs(layout, twins)
     fresh = {each.name: each.fresh(script.rows) for each in layout.signature.memory}
     initial = layout.joined([fresh], of_memory=True)
     memory = {name: np.stack([value] * (near.count + far.count)) for name, value in initial.items()}
     inputs: list[Arrays] = []
     memories: list[Arrays] = []
+    results: list[Arrays] = []
     departed: list[Arrays] = []
     own: list[Arrays] = []
     for step in range(script.steps):
@@ -51,12 +81,14 @@ def departures(
         ulps = int(ROUNDINGS)
         function = shaken(yardstick, rng, ulps=ulps)
         if yardstick.turning:
-            function = turned(yardstick, rng)
+            errors = _errors(yardstick, layout, States(now, memories[-1]), far.count)
+            function = turned(yardstick, rng, errors)
         other = far.step(function, now, _part(memory, split, None), rng, ulps=ulps)
         memory = {
             name: np.concatenate([one[memory_key(name)], other[memory_key(name)]])
             for name in initial
         }
+        results.append({name: value[0] for name, value in one.items()})
         own = [
             {name: np.where(_like(begins, value), 0.0, value) for name, value in each.items()}
             for each in own[-KEPT:]
@@ -66,7 +98,18 @@ def departures(
             close = ROUNDINGS * apart(value[1:], value[:1]).max(axis=0)
             own[-1][name] = np.maximum(close, apart(other[name], value[:1]).max(axis=0))
         departed.append({name: np.max([each[name] for each in own], axis=0) for name in one})
-    return States(_behind(inputs), _behind(memories)), _behind(departed)
+    return Departures(
+        States(_behind(inputs), _behind(memories)), _behind(results), _behind(departed)
+    )
+
+
+def _errors(yardstick: Yardstick, layout: Layout, own: States, twins: int) -> TurningErrors | None:
+    """What is measured at the states of the own run, for all twins of them."""
+    if layout.rows_are_states and len(own) * twins > MOST_ROWS:  # they go through in several calls
+        return None
+    # Where a step is a state there is one here, of which each twin is a call of its own.
+    (states,) = layout.parts(own)
+    return yardstick.turning_errors(states.inputs, states.memory)
 
 
 class _Runs:
@@ -88,7 +131,9 @@ class _Runs:
         """One step of all runs, each moved; of those that are moved by one unit all but the first,
         which is the original's own."""
         signature = self._layout.signature
-        inputs = {name: np.stack([value] * self.count) for name, value in now.items()}
+        inputs = {
+            name: np.broadcast_to(value, (self.count, *value.shape)) for name, value in now.items()
+        }
         moved = (
             moved_inputs(signature, inputs, rng, ulps=ulps),
             moved_memory(memory, rng, ulps=ulps),
@@ -113,10 +158,6 @@ def apart(one: Array, other: Array) -> Array:
         gap = np.abs(one - other)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     return np.where(same, 0.0, np.where(np.isnan(gap), np.inf, gap))
-
-
-def _twins(layout: Layout) -> int:
-    return TWINS if layout.rows_are_states else FEW_TWINS
 
 
 def _part(memory: Arrays, first: int, last: int | None) -> Arrays:

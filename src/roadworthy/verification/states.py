@@ -58,6 +58,13 @@ class States:
             {name: value[places] for name, value in self.memory.items()},
         )
 
+    def between(self, first: int, end: int) -> States:
+        """The states from one place to before another, as views."""
+        return States(
+            {name: value[first:end] for name, value in self.inputs.items()},
+            {name: value[first:end] for name, value in self.memory.items()},
+        )
+
     def few(self, work: int) -> Array:
         """The places of as many states as can be measured, evenly spread.
 
@@ -134,19 +141,21 @@ class Layout:
 
     def run(self, function: OneStep, states: States) -> Arrays:
         """What a pure step gives in each state: name → (states, …)."""
+        return self.joined([function(part.inputs, part.memory) for part in self.parts(states)])
+
+    def parts(self, states: States) -> Iterator[States]:
+        """The states as calls of a step have them: so many rows at once, or single steps."""
         if not self.rows_are_states:
-            each = [states.picked(np.asarray(place)) for place in range(len(states))]
-            return self.joined([function(state.inputs, state.memory) for state in each])
-        found = []
+            yield from (states.picked(np.asarray(place)) for place in range(len(states)))
+            return
         for first in range(0, len(states), MOST_ROWS):
-            part = states.picked(np.arange(first, min(first + MOST_ROWS, len(states))))
+            part = states.between(first, first + MOST_ROWS)
             inputs = {name: self.natural(name, value) for name, value in part.inputs.items()}
             memory = {
                 name: self.natural(name, value, of_memory=True)
                 for name, value in part.memory.items()
             }
-            found.append(function(inputs, memory))
-        return self.joined(found)
+            yield States(inputs, memory)
 
     def rows_picked(
         self, values: Mapping[str, Array], rows: list[int], *, of_memory: bool = False

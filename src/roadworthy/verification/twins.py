@@ -30,18 +30,22 @@ def moved_memory(memory: Mapping[str, Array], rng: np.random.Generator, *, ulps:
 
 
 def moved(values: Array, rng: np.random.Generator, *, ulps: int = 1) -> Array:
-    """Floats moved at random by one unit to `ulps` units; zeros and whole numbers stay."""
+    """Floats moved at random by one unit to `ulps` units, 127 at most; zeros and whole numbers
+    stay."""
     if values.dtype.kind != "f":
         return values
-    units = 1 if ulps == 1 else rng.integers(1, ulps + 1, size=values.shape)
-    signs = rng.integers(0, 2, size=values.shape, dtype=np.int8) * 2 - 1
+    units = None if ulps == 1 else rng.integers(1, ulps + 1, size=values.shape).astype(np.int8)
+    # Small whole numbers, and each in place: a batch of images is moved at every step of a run.
+    by = rng.integers(0, 2, size=values.shape, dtype=np.int8)
+    by *= 2
+    by -= 1
+    if units is not None:
+        by *= units
     # In bits the neighbour of a float is the next integer: away from zero, or towards it.
-    bits = values.view(f"i{values.dtype.itemsize}") + (signs * units).astype(
-        f"i{values.dtype.itemsize}"
-    )
-    stays = (values == 0) | ~np.isfinite(values)
-    result: Array = np.where(stays, values, bits.view(values.dtype))
-    return np.where(np.isfinite(result), result, values).astype(values.dtype)
+    result: Array = (values.view(f"i{values.dtype.itemsize}") + by).view(values.dtype)
+    stays = (values == 0) | ~np.isfinite(values) | ~np.isfinite(result)
+    np.copyto(result, values, where=stays)
+    return result
 
 
 def _inside(port: Port, values: Array, twin: Array) -> Array:
