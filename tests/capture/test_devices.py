@@ -128,6 +128,99 @@ def test_what_a_layer_of_torch_asks_is_no_question_of_the_policy() -> None:
     capture(rw.Source(Recurrent(), example={"obs": torch.zeros(1, 4)}))
 
 
+class MovesWhatItMade(Base):
+    """As in the most copied PPO of all, beside a hack for its optimiser."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        zeros = torch.zeros(obs.shape[0], 2)
+        if obs.is_cuda:
+            zeros = zeros.cuda()
+        return self.net(obs) + zeros
+
+
+class MovesItself(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        ones, more = torch.ones(2), [torch.ones(2)]
+        if not obs.is_cuda:
+            obs = obs.to(self.device, non_blocking=True)
+        on_gpu = obs.is_cuda
+        if on_gpu and self.device is not None:
+            self.net.cuda()
+            ones, more = ones.cuda(), [each.cuda() for each in more]
+            torch.cuda.synchronize()
+        return self.net(obs) + (more[0].cuda() if on_gpu else more[0]) * ones
+
+
+class ChoosesADevice(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        device = "cuda" if obs.is_cuda else "cpu"
+        kind = torch.cuda.FloatTensor if obs.is_cuda else torch.FloatTensor
+        ones = kind([0.5, 0.5]).to(device)
+        if obs.device.type == "cuda":
+            return self.net(obs) + torch.full((2,), 0.5, device=device) + ones
+        return self.net(obs) + torch.full((2,), 0.5) + ones
+
+
+@pytest.mark.parametrize("kind", [MovesWhatItMade, MovesItself, ChoosesADevice])
+def test_a_question_that_decides_only_where_tensors_lie_is_followed(
+    kind: type[Base], tmp_path: Path
+) -> None:
+    module = kind()
+    rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    obs = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    got = rw.load(tmp_path / "b").act(obs.numpy())
+    expected = module.net(obs) + (0 if kind is MovesWhatItMade else 1)
+    assert np.allclose(got, expected.detach().numpy(), atol=1e-6)
+
+
+class MovesAndCasts(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        if obs.is_cuda:
+            obs = obs.cuda().half().float()
+        return self.net(obs)
+
+
+class MovesAnother(Base):
+    """A move, but into another name."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        zeros, ones = torch.zeros(2), torch.ones(2)
+        if obs.is_cuda:
+            zeros = ones.cuda()
+        return self.net(obs) + zeros
+
+
+class KeepsTheAnswer(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        on_gpu = obs.is_cuda
+        zeros = torch.zeros(2).cuda() if on_gpu else torch.zeros(2)
+        return self.net(obs) + zeros + float(on_gpu)
+
+
+class NamesTheDevice(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        device = "cuda" if obs.is_cuda else "cpu"
+        return self.net(obs) + torch.full((2,), float(len(device)), device=device)
+
+
+def scaled(obs: Tensor, device: str = "cpu") -> Tensor:
+    return obs * (2.0 if device == "cuda" else 1.0)
+
+
+class HandsItOn(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        device = "cuda" if obs.is_cuda else "cpu"
+        return self.net(scaled(obs, device=device))
+
+
+class ReturnsEarly(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        if obs.is_cuda:
+            return self.net(obs.cuda())
+        obs = obs.clamp(-1, 1)
+        return self.net(obs)
+
+
 class OldType(Base):
     def forward(self, obs: Tensor) -> Tensor:
         return self.net(obs) + torch.cuda.FloatTensor([1.0, 2.0])
@@ -136,7 +229,17 @@ class OldType(Base):
 @pytest.mark.filterwarnings("ignore:The torch.cuda")  # where there is a GPU, PyTorch says so too
 @pytest.mark.parametrize(
     ("kind", "line"),
-    [(Asks, "if obs.is_cuda"), (AsksForType, "device = obs.device"), (OldType, "FloatTensor")],
+    [
+        (Asks, "if obs.is_cuda"),
+        (AsksForType, "device = obs.device"),
+        (OldType, "FloatTensor"),
+        (MovesAndCasts, "if obs.is_cuda"),
+        (MovesAnother, "if obs.is_cuda"),
+        (KeepsTheAnswer, "on_gpu = obs.is_cuda"),
+        (NamesTheDevice, "if obs.is_cuda else"),
+        (HandsItOn, "if obs.is_cuda else"),
+        (ReturnsEarly, "if obs.is_cuda"),
+    ],
 )
 def test_what_cannot_be_followed_is_refused_with_the_line(
     kind: type[Base], line: str, tmp_path: Path

@@ -54,7 +54,8 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "no batch axis": (
         refused.HiddenBuffer, {"trace": "trace"},
         "[RW110] memory: no axis of the memory follows the batch: trace (4,)\n  → reset the "
-        "module first, and give the memory one row for each row of the example",
+        "module first, and give the memory one row for each row of the example, or several for "
+        "each, one behind the other: batch * agents",
     ),
     "leftovers": (
         used, {"h": "hidden"},

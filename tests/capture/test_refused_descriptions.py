@@ -228,3 +228,22 @@ def test_mapping_that_is_no_mapping_is_refused(
         rw.export(nn.Linear(4, 2), tmp_path / "b", example={"obs": torch.zeros(1, 4)}, **keywords)
     assert said in str(caught.value)
     assert not (tmp_path / "b").exists()
+
+
+class WithNothing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(4, 2)
+
+    def forward(self, obs: torch.Tensor, extra: torch.Tensor) -> torch.Tensor:
+        action: torch.Tensor = self.net(torch.cat([obs, extra], dim=-1))
+        return action
+
+
+def test_input_without_elements_is_left_out_as_the_hint_says(tmp_path: Path) -> None:
+    example = {"obs": torch.zeros(1, 4), "extra": torch.zeros(1, 0)}
+    with pytest.raises(rw.UsageError) as caught:
+        rw.export(WithNothing(), tmp_path / "b", example=example)
+    advice = str(caught.value.findings[0].hint).partition("method=")[2]
+    del example["extra"]
+    rw.export(WithNothing(), tmp_path / "b", example=example, method=eval(advice))

@@ -78,6 +78,98 @@ class SecondFails(Fallen):
         return self.walk(obs) * scale * float(obs[:, 4])
 
 
+class Elif(Fallen):
+    def forward(self, obs: Tensor) -> Tensor:
+        action = self.walk(obs)
+        if obs[:, 2] < 0:
+            action = self.rise(obs)
+        elif obs[:, 1] < 0:
+            action = -action
+        return action
+
+
+class InPlace(Fallen):
+    def forward(self, obs: Tensor) -> Tensor:
+        action: Tensor = self.walk(obs)
+        if obs[:, 2] < 0:
+            action.mul_(0.5)
+        return action
+
+
+class Early(Fallen):
+    def forward(self, obs: Tensor) -> Tensor:
+        if obs[:, 2] < 0:
+            return self.rise(obs)
+        action: Tensor = self.walk(obs)
+        return action * 2
+
+
+class Elsewhere(Fallen):
+    def forward(self, obs: Tensor) -> Tensor:
+        self.last = obs
+        if obs[:, 2] < 0:
+            self.last = -obs
+        return self.walk(self.last)
+
+
+class Counted(nn.Module):
+    """Statistics that count until the training ends, as people write them."""
+
+    mean: Tensor
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.tensor(n))
+        self.register_buffer("mean", torch.linspace(-1, 1, 8))
+        self.clip = 5.0
+
+    def forward(self, obs: Tensor) -> Tensor:
+        if self.n > 0:
+            obs = obs - self.mean
+            if self.clip:
+                obs = obs.clamp(-self.clip, self.clip)
+        elif self.clip:
+            obs = 0.5 * obs
+        return obs
+
+
+class TwoCounted(Actor):
+    """Of one class, and in two states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = Counted(3), Counted(0)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.net(self.one(obs) + self.other(obs))
+
+
+class Switched(Actor):
+    """A flag that a ternary asks, under another name than `self`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("enabled", torch.tensor(True))
+
+    def forward(me, obs: Tensor) -> Tensor:
+        return me.net(obs) * 2.0 if me.enabled else obs[:, :4]
+
+
+class CountsItsSteps(Actor):
+    """The same words, of a value that moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1, 1))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.n = self.n + 1
+        action = self.net(obs)
+        if self.n.sum() > 3:
+            action = action * 3
+        return action
+
+
 class Held(TrainedInDouble):
     """Cannot be copied."""
 
@@ -210,6 +302,65 @@ def test_next_line_that_cannot_be_fixed_is_named(tmp_path: Path) -> None:
     finding = next(each for each in caught.value.findings if "float(obs[:, 4])" in each.where)
     assert finding.code == "RW103"
     assert finding.where.endswith("(return self.walk(obs) * scale * float(obs[:, 4]))")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (Elif, "it has an elif, or an if inside of its else"),
+        (InPlace, "a side changes something in place"),
+        (Counts, "a side has more than one statement"),
+        (Early, "it returns early, and the way on is more than one return"),
+        (Elsewhere, "a side does something else than to assign to one plain name"),
+        (Uneven, "with both sides computed, forward raised TypeError: the sides of the branch "),
+    ],
+)
+def test_branch_that_is_left_alone_says_why(
+    kind: type[nn.Module], why: str, tmp_path: Path
+) -> None:
+    hints = []
+    for fix in (False, True):
+        source = rw.Source(kind(), example={"obs": OBS["obs"][:1]}, batch=1)
+        with pytest.raises(rw.RoadworthyError) as caught:
+            rw.export(source, tmp_path / "bundle", fix=fix)
+        hints.append(next(f.hint for f in caught.value.findings if f.code == "RW103"))
+    assert "fix=True" not in hints[0]
+    assert hints[1].startswith(f"{hints[0]}; fix=True left it alone: {why}")
+
+
+def test_condition_on_what_never_changes_is_offered_and_taken_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(rw.RoadworthyError) as caught:
+        rw.export(TwoCounted(), tmp_path / "bundle", example=OBS)
+    (finding,) = caught.value.findings
+    assert finding.code == "RW103"
+    assert finding.hint.endswith("if it never changes on the robot, as it says now: "
+                                 "rw.export(…, fix=True)")  # fmt: skip
+    bundle = fixed(tmp_path, module := TwoCounted())
+    assert whats(bundle) == [
+        "self.n > 0 was taken as True, which it is now",
+        "self.n > 0 was taken as False, which it is now",
+    ]
+    obs = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    got = rw.load(tmp_path / "bundle").act(obs.numpy())
+    assert torch.allclose(torch.from_numpy(got), module(obs), atol=1e-5)
+
+
+def test_flag_that_a_ternary_asks_is_taken_as_it_is(tmp_path: Path) -> None:
+    bundle = fixed(tmp_path, Switched())
+    assert whats(bundle) == ["me.enabled was taken as True, which it is now"]
+
+
+def test_condition_on_memory_is_never_settled(tmp_path: Path) -> None:
+    """It says False now, and True from the fourth step on."""
+    with pytest.raises(rw.RoadworthyError, match="RW112"):  # declared or not
+        fixed(tmp_path, CountsItsSteps(), batch=1, example={"obs": OBS["obs"][:1]})
+    bundle = fixed(tmp_path, module := CountsItsSteps(), memory={"n": "n"}, batch=1,
+                   example={"obs": OBS["obs"][:1]})  # fmt: skip
+    assert whats(bundle) == ["both sides of the branch are computed, torch.where chooses"]
+    policy, obs = rw.load(tmp_path / "bundle"), OBS["obs"][:1]
+    for step in range(6):
+        expected = module.net(obs) * (3 if step >= 3 else 1)
+        assert torch.allclose(torch.from_numpy(policy.act(obs.numpy())), expected, atol=1e-5)
 
 
 def test_module_that_cannot_be_copied_says_so(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -16,19 +17,23 @@ from roadworthy.capture.memory import Slot, Tensors
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.stages import declared_slots
 from roadworthy.capture.state.fast_path import refuse_other_path
+from roadworthy.capture.state.first_call import FirstCall
 from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
+from roadworthy.capture.state.reach import root
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
 from roadworthy.capture.state.starts import declaration_of, made_at_first, refuse_other_start
 from roadworthy.capture.state.threads import refuse_threads
 from roadworthy.capture.state.ties import refuse_cut_ties
-from roadworthy.errors import BatchSpecialised, ExportError, Finding, UsageError
+from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.source import Attribute, Source
 from roadworthy.spec.port import BATCH, About, Port
 from roadworthy.spec.signature import Action, Signature
 from roadworthy.spec.transforms import ActionStep, Argmax, Clip, MultiDiscrete, ScaleToBounds
 
 TRACED_ROWS = 3
+# What fails with other rows than the example's, or after a call that had others.
+_BY_ROWS = ("RW101", "RW102")
 
 
 class ModuleAnalysis:
@@ -46,15 +51,17 @@ class ModuleAnalysis:
         arguments = [slot.name for slot in self.slots if slot.path is None]
         refuse_swapped_memory(source, arguments)
         self.composed = ComposedPolicy(source, call_style(source, arguments), self.slots)
-        self.example = self._example()
-        self.step = PureStep(self.composed, self._output_names())
-        self.memory_axes, self.memory_rows = self._memory_rows()
-        inputs, memory = self.sized({}), self.fresh_memory({})
+        first = None if assume_pure else FirstCall([root("", source.module)])
+        with nullcontext() if first is None else first.watching():
+            self.example = self._example()
+            self.step = PureStep(self.composed, self._output_names())
         try:
+            self.memory_axes, self.memory_rows = self._memory_rows()
+            inputs, memory = self.sized({}), self.fresh_memory({})
             probe.refuse_randomness(self.step, inputs, memory)
-        except BatchSpecialised as error:
-            if not assume_pure:
-                self._refuse_kept_rows(error)
+        except ExportError as error:
+            if first is not None:
+                first.undone(partial(self._refuse_left_behind, error))
             raise
         if not assume_pure:
             with preserved(source.module):
@@ -72,8 +79,10 @@ class ModuleAnalysis:
         probe.refuse_unseen_state(self.step, inputs, memory, works)
         self.signature = self._signature()
 
-    def _refuse_kept_rows(self, error: BatchSpecialised) -> None:
+    def _refuse_left_behind(self, error: ExportError) -> None:
         """A better error where it is undeclared state that has the rows of the example."""
+        if any(each.code not in _BY_ROWS for each in error.findings):
+            return
         example, memory = self.example, self._given_memory()
         call = partial(probe.call_natively, self.composed, example, memory)
         known = [each.path for each in self.slots]
@@ -87,6 +96,8 @@ class ModuleAnalysis:
                 where=f"{type(self.source.module).__name__}.{places[0]}",
                 hint=f"declare what persists: {said}",
             ) from error
+        if not any("memory=" in (each.hint or "") for each in error.findings):
+            refuse_state(self.composed, example, memory, self._works_with)
 
     def _works_with(self, more: Mapping[str, Attribute]) -> ModuleAnalysis | None:
         """The analysis with more memory declared; None where that cannot be."""
@@ -152,7 +163,10 @@ class ModuleAnalysis:
                 raise UsageError(
                     f"the example is empty: its shape is {tuple(tensor.shape)}",
                     where=name,
-                    hint="pass at least one row",
+                    hint="pass at least one row"
+                    if tensor.shape[0] == 0
+                    else "an input without elements tells the policy nothing: leave it out of the "
+                    f"example, and method=lambda m, obs: m(obs, {name}=obs[:, :0])",
                 )
         for mask in self.source.masks:
             if mask not in example:
@@ -199,6 +213,8 @@ class ModuleAnalysis:
         if started:
             initial = initial | {started: torch.zeros(1, dtype=torch.bool)}
         found = probe.batch_axes(self.step, initial, self.example)
+        self.slots = self.composed.slots
+        initial = remembered.carried(self.slots, initial)
         rows = {name: remembered.one_row(name, v, found[name]) for name, v in initial.items()}
         axes: dict[str, int | None] = {name: max(axis, 0) for name, axis in found.items()}
         self.composed.memory_axes = axes

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from roadworthy.capture.moving import KINDS, compares_idly, only_moves
 from roadworthy.lines import LIBRARIES
 
 CPU = torch.device("cpu")
@@ -69,8 +70,10 @@ class _OnCpu(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.Tensor.cuda:
             return args[0]
-        if func == _IS_CUDA and _asking(sys._getframe(1)):
-            raise AsksForDevice("is_cuda")
+        if func == _IS_CUDA:
+            asking = _asking(sys._getframe(1))
+            if asking is not None and not only_moves(asking.f_code, asking.f_lineno):
+                raise AsksForDevice("is_cuda")
         if func == _DEVICE:
             asking = _asking(sys._getframe(1))
             if asking is not None and _compares_device(asking.f_code):
@@ -84,8 +87,6 @@ class _OnCpu(TorchFunctionMode):
 
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 _DEVICE = torch.Tensor.device.__get__
-# Kinds of device that are told apart; "mps" and the like mean something that is wrong there.
-_KINDS = frozenset({"cuda", "cpu"})
 
 
 def _here(device: Any) -> Any:
@@ -113,17 +114,18 @@ def _asking(frame: FrameType | None) -> FrameType | None:
 def _compares_device(code: CodeType) -> bool:
     """Whether a function compares the kind of a device with a name: `x.device.type == "cuda"`.
 
-    That the kind is passed on, as to `torch.autocast`, is no question.
+    That the kind is passed on, as to `torch.autocast`, is no question; nor is a branch that moves.
     """
     steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
-    return any(
+    compared = any(
         one.opname == "LOAD_ATTR"
         and one.argval == "type"
         and two.opname == "LOAD_CONST"
-        and not _KINDS.isdisjoint(two.argval if isinstance(two.argval, tuple) else (two.argval,))
+        and not KINDS.isdisjoint(two.argval if isinstance(two.argval, tuple) else (two.argval,))
         and three.opname in ("COMPARE_OP", "CONTAINS_OP")
         for one, two, three in zip(steps, steps[1:], steps[2:], strict=False)
     )
+    return compared and not compares_idly(code)
 
 
 def _names_one(module: torch.nn.Module) -> bool:

@@ -20,11 +20,26 @@ _NUMBERS = (bool, int, float)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The place of a port in a form. Of a `number` or a scalar tensor there is one for each row."""
+    """The place of a port in a form. Of a `number` or a scalar tensor there is one for each row.
+
+    `each` is how many rows the module keeps for each row of the batch, one behind the other: as
+    many as there are agents. The port has an axis of its own for them.
+    """
 
     port: str
     kind: Kind
     axes: int = 0  # of the tensor, as the module keeps it
+    each: int = 0
+
+    def kept(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The value of the port as the module keeps it."""
+        return tensor.flatten(0, 1) if self.each and tensor.ndim > self.axes else tensor
+
+    def carried(self, tensor: Any) -> Any:
+        """What the module keeps as the value of the port."""
+        if not self.each or tensor.ndim > self.axes:
+            return tensor
+        return tensor.reshape(-1, self.each, *tensor.shape[1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +67,9 @@ class Form:
             if leaf.kind == "number":
                 return RowNumber(tensor)
             # A scalar meets the rows of what has features behind them.
-            return tensor.reshape(-1, 1) if leaf.kind == "scalar" and tensor.ndim else tensor
+            if leaf.kind == "scalar" and tensor.ndim:
+                return tensor.reshape(-1, 1)
+            return leaf.kept(tensor)
 
         return mapped(self.template, given)
 
@@ -81,7 +98,7 @@ class Form:
                 held = held.rows if type(held) is RowNumber else held
                 if leaf.kind == "scalar" and held.ndim > 1:
                     held = held.reshape(-1)
-                result[leaf.port] = held
+                result[leaf.port] = leaf.carried(held)
         if len(found) != len(list(walked("", self.template))):
             raise _other_form(where, self.template, value)
         return result

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from roadworthy.capture.forms import (
     Leaf,
     copied,
     form_of,
+    mapped,
     refuse_objects,
     starting_form,
     walked,
@@ -228,9 +229,40 @@ def read_attributes(slots: tuple[Slot, ...], module: torch.nn.Module) -> Tensors
 
 # The attribute has no batch axis of its own: it gets one in front.
 NEW_AXIS = -1
+# Its first axis holds several rows for each row of the batch: these get an axis of their own.
+GROUPED = -2
 
 
-def axes_to_try(slots: Sequence[Slot], initial: Tensors) -> Iterator[dict[str, int]]:
+def grouped_rows(slots: Sequence[Slot], initial: Tensors, rows: int) -> dict[str, int]:
+    """Of each memory that may hold several rows for each of the example's: how many."""
+    found: dict[str, int] = {}
+    for leaf in (each for slot in slots for each in slot.form.leaves if each.kind == "tensor"):
+        shape = initial[leaf.port].shape
+        if len(shape) == leaf.axes and not shape[0] % rows:
+            found[leaf.port] = shape[0] // rows
+        elif len(shape) == leaf.axes + 1 and shape[0] == rows:  # one behind the other after a call
+            found[leaf.port] = shape[1]
+    return {port: count for port, count in found.items() if count > 1}
+
+
+def with_grouped(slots: Sequence[Slot], grouped: Mapping[str, int]) -> tuple[Slot, ...]:
+    """The slots, with several rows for each row of the batch in the ports that are named."""
+
+    def leaf(each: Any) -> Any:
+        return replace(each, each=grouped.get(each.port, 0)) if isinstance(each, Leaf) else each
+
+    return tuple(replace(slot, form=Form(mapped(slot.form.template, leaf))) for slot in slots)
+
+
+def carried(slots: Sequence[Slot], initial: Tensors) -> Tensors:
+    """The initial values as the ports have them."""
+    leaves = (leaf for slot in slots for leaf in slot.form.leaves)
+    return initial | {leaf.port: leaf.carried(initial[leaf.port]) for leaf in leaves}
+
+
+def axes_to_try(
+    slots: Sequence[Slot], initial: Tensors, grouped: Mapping[str, int]
+) -> Iterator[dict[str, int]]:
     """Ways in which the batch axis may lie, the likely ones (the same axis for all) first."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     fixed: dict[str, int] = dict.fromkeys(initial, 0)
@@ -241,10 +273,17 @@ def axes_to_try(slots: Sequence[Slot], initial: Tensors) -> Iterator[dict[str, i
                 groups.setdefault((slot.name, *initial[port].shape), []).append(port)
     own = {name for slot in slots if slot.path is not None for name in slot.ports}
     axes = [
-        [*range(initial[ports[0]].ndim), *([NEW_AXIS] if ports[0] in own else [])]
+        [
+            *range(initial[ports[0]].ndim),
+            *([NEW_AXIS] if ports[0] in own else []),
+            *([GROUPED] if ports[0] in grouped else []),
+        ]
         for ports in groups.values()
     ]
-    ways = sorted(itertools.product(*axes), key=lambda way: (way.count(NEW_AXIS), len(set(way))))
+    ways = sorted(
+        itertools.product(*axes),
+        key=lambda way: (way.count(GROUPED), way.count(NEW_AXIS), len(set(way))),
+    )
     for way in ways:
         chosen = zip(groups.values(), way, strict=True)
         yield fixed | {port: axis for ports, axis in chosen for port in ports}

@@ -13,7 +13,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.failures import explained
-from roadworthy.capture.memory import Tensors, axes_to_try, one_row
+from roadworthy.capture.memory import (
+    GROUPED,
+    Slot,
+    Tensors,
+    axes_to_try,
+    carried,
+    grouped_rows,
+    one_row,
+    with_grouped,
+)
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.starts import Works, declaration_of, made_at_first
 from roadworthy.errors import ExportError, RoadworthyError, UsageError
@@ -64,17 +73,26 @@ def run(step: PureStep, inputs: Tensors, memory: Tensors) -> tuple[torch.Tensor,
 
 
 def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, int]:
-    """Where each memory has its batch axis: the way in which some rows equal each row alone."""
+    """Where each memory has its batch axis: the way in which some rows equal each row alone.
+
+    Changes the composed policy: its slots say of which memory there are several rows for each row.
+    """
     count = _unlike_any_size(step.composed.module, initial, example)
     several = resized(example, {name: {0: count} for name in example})
     alone = [{name: tensor[i : i + 1] for name, tensor in several.items()} for i in range(count)]
     differing: UsageError | None = None
     numeric: Exception | None = None
-    ran: Tensors | None = None
-    for axes in axes_to_try(step.composed.slots, initial):
+    ran: tuple[tuple[Slot, ...], Tensors] | None = None
+    slots = step.composed.slots
+    grouped = grouped_rows(slots, initial, next(iter(example.values())).shape[0])
+    for way in axes_to_try(slots, initial, grouped):
+        axes = {name: 0 if axis == GROUPED else axis for name, axis in way.items()}
+        counts = {name: grouped[name] for name, axis in way.items() if axis == GROUPED}
         step.composed.memory_axes = {name: max(axis, 0) for name, axis in axes.items()}
+        step.composed.slots = with_grouped(slots, counts) if counts else slots
+        held = carried(step.composed.slots, initial)
         try:
-            rows = {name: one_row(name, value, axes[name]) for name, value in initial.items()}
+            rows = {name: one_row(name, value, axes[name]) for name, value in held.items()}
         except UsageError as error:
             differing = error
             continue
@@ -89,19 +107,22 @@ def batch_axes(step: PureStep, initial: Tensors, example: Tensors) -> dict[str, 
             step, together, singles, {name: axis or 0 for name, axis in laid.items()}
         ):
             return axes
-        ran = expanded(rows, laid, count)
+        ran = step.composed.slots, expanded(rows, laid, count)
+    step.composed.slots = slots
     if numeric is not None:
         raise numeric
     if differing is not None:
         raise differing
     if ran is not None:
-        refuse_randomness(step, several, ran)  # rows that are drawn follow nothing
+        step.composed.slots = ran[0]
+        refuse_randomness(step, several, ran[1])  # rows that are drawn follow nothing
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in initial.items())
     raise ExportError(
         f"no axis of the memory follows the batch: {shapes}",
         code="RW110",
         where="memory",
-        hint="reset the module first, and give the memory one row for each row of the example",
+        hint="reset the module first, and give the memory one row for each row of the example, or "
+        "several for each, one behind the other: batch * agents",
     )
 
 

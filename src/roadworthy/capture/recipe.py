@@ -28,6 +28,7 @@ def recipe(source: Source, slots: tuple[Slot, ...]) -> dict[str, Any]:
         "memory": {slot.name: slot.layout for slot in slots},
         "attributes": {slot.name: slot.path for slot in slots if slot.path is not None},
         **_noted("first_input", [slot.name for slot in slots if slot.start is not None]),
+        **_noted("grouped", [leaf.port for s in slots for leaf in s.form.leaves if leaf.each]),
         **_noted("returned", {s.name: s.returned for s in slots if s.returned is not None}),
         "normalizers": {
             port: MODULE if isinstance(each, torch.nn.Module) else each.to_json()
@@ -60,6 +61,10 @@ def source_from(
         for name, port in ports.items()
     }
     initial = {m.name: torch.from_numpy(m.fresh(1)) for m in signature.memory}
+    for port in initial.keys() & set(
+        recipe.get("grouped", ())
+    ):  # several rows for each row, one behind the other
+        initial[port] = initial[port].flatten(0, 1)
     paths, first = recipe["attributes"], recipe.get("first_input", ())
     return Source(
         module,

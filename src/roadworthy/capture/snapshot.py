@@ -87,6 +87,8 @@ class Snapshot:
     def _keep(self, value: Any) -> None:
         kind = kind_of(value)
         if kind == LEAF:
+            if isinstance(value, torch.nn.Parameter):
+                self._mappings.add(vars(value))  # people hang things on their weights
             if not isinstance(value, torch.Tensor) or not self._memory.add_tensor(value):
                 self._undo += kept(value)
         elif type(value) is dict:

@@ -18,7 +18,7 @@ from roadworthy.checkpoints.questions import (
     ask_no_normalizer,
 )
 from roadworthy.checkpoints.reading import Answers, Reading
-from roadworthy.checkpoints.returns import VALUE
+from roadworthy.checkpoints.returns import VALUE, with_value
 from roadworthy.source import Source
 
 NAME = "a bare state_dict"
@@ -65,6 +65,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
             source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
         )
 
+    outputs, absent = with_value(
+        head.outputs if head else ("action", "action_raw", "logits"), critic
+    )
     return Reading(
         framework=NAME,
         architecture=chain.text + (f", {activation}" if activation else ""),
@@ -73,10 +76,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=chain.unexplained,
-        outputs=(
-            *(head.outputs if head else ("action", "action_raw", "logits")),
-            *(() if isinstance(critic, str) else (VALUE,)),
-        ),
-        absent={VALUE: critic} if isinstance(critic, str) else {},
+        outputs=outputs,
+        absent=absent,
         build=build,
     )

@@ -16,7 +16,7 @@ from roadworthy.checkpoints.opening import Contents, refuse_bad_weights, state_d
 from roadworthy.checkpoints.pictures import ask_images
 from roadworthy.checkpoints.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
-from roadworthy.checkpoints.returns import VALUE
+from roadworthy.checkpoints.returns import VALUE, with_value
 from roadworthy.source import Source
 from roadworthy.spec.transforms import Argmax, ScaleOffset, Tanh
 
@@ -127,6 +127,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
             source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
         )
 
+    outputs, absent = with_value(head.outputs if head else ("action", "action_raw"), critic)
     return Reading(
         framework=NAME,
         algorithm=script.algorithm,
@@ -136,11 +137,8 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=chain.unexplained,
-        outputs=(
-            *(head.outputs if head else ("action", "action_raw")),
-            *(() if isinstance(critic, str) else (VALUE,)),
-        ),
-        absent={VALUE: critic} if isinstance(critic, str) else {},
+        outputs=outputs,
+        absent=absent,
         build=build,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,15 @@ from roadworthy.checkpoints.layers import Weights
 
 VALUE = "value"
 CLIP = 5.0
+
+
+def with_value(
+    outputs: tuple[str, ...], critic: object
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The outputs of a reading and of its critic; or, where that is a reason, why it has none."""
+    if isinstance(critic, str):
+        return outputs, {VALUE: critic}
+    return (*outputs, VALUE), {}
 
 
 class Returns(nn.Module):

@@ -8,6 +8,7 @@ from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import LOOKING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
+from roadworthy.doctor.fixes.settled import with_offered_repair
 from roadworthy.doctor.merging import merged
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import ExportError, RoadworthyError
@@ -42,4 +43,4 @@ def add_static_findings(error: RoadworthyError, source: Source) -> None:
         )
     except Exception:  # strange objects break what looks at them; the failure itself must get out
         return
-    error.replace_findings(told)
+    error.replace_findings([with_offered_repair(source, each) for each in told])

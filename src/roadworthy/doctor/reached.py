@@ -9,6 +9,8 @@ import torch
 from roadworthy.capture.call_style import call_style
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.state.first_call import FirstCall
+from roadworthy.capture.state.reach import root
 from roadworthy.capture.state.trail import Trail
 from roadworthy.source import Attribute, Source
 from roadworthy.spec.layout import pack
@@ -21,8 +23,9 @@ def reached_lines(source: Source) -> Lines | None:
     trail = Trail()
     tensors = source.tensors
     values = {name: pack(layout, tensors) for name, layout in source.inputs.items()}
+    first = FirstCall([root("", source.module)])
     try:
-        with analysis_mode(source), preserved(source.module), torch.no_grad():
+        with analysis_mode(source), preserved(source.module), torch.no_grad(), first.watching():
             memory = [n for n, v in source.memory.items() if not isinstance(v, Attribute)]
             style = call_style(source, memory)
             with trail.followed():
@@ -30,6 +33,8 @@ def reached_lines(source: Source) -> Lines | None:
                     style.call(source.function, values, source.named)
     except Exception:  # the export says why; until then all of the code may matter
         return None
+    finally:
+        first.undo()
     return frozenset(
         (Path(code.co_filename).name, line)
         for code, offsets in trail.steps.items()

@@ -13,6 +13,8 @@ from roadworthy.capture.state.reach import FUNCTIONS, MODULE_INTERNALS, Reach, S
 
 # What these hold is put back slot by slot; everything else puts back its own inside.
 _BY_SLOT = (type, types.FunctionType, types.ModuleType, types.CellType)
+# What people hang attributes on although it is no object of theirs.
+_WITH_ATTRIBUTES = (types.FunctionType, torch.Tensor)
 
 
 class Keeper:
@@ -31,6 +33,9 @@ class Keeper:
                 # The walk passes by the dicts that hold buffers: their names are the module's.
                 for internal in MODULE_INTERNALS:
                     self._undo += kept(vars(slot.value)[internal])
+            if isinstance(slot.value, _WITH_ATTRIBUTES):
+                # What a call adds has no slot yet, which could put it back.
+                self._undo += kept(vars(slot.value))
             above = self.reach.slots.get(slot.parent)
             outer = above is None or isinstance(above.value, _BY_SLOT)
             if slot.put is not None and outer and not isinstance(slot.value, FUNCTIONS):

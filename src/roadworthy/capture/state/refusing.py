@@ -106,7 +106,8 @@ class _Words:
             code="RW112",
             where=where,
             what=f"a call writes it, and a later call reads it{_at(state.line)}",
-            hint=f"{self._declaration(place, inside)}; if it does not matter: ignore=[{place!r}]",
+            hint=f"{self._declaration(place, inside and not self._on_weight(slot))}; "
+            f"if it does not matter: ignore=[{place!r}]",
         )
 
     def _declaration(self, place: str, inside: bool) -> str:
@@ -123,6 +124,11 @@ class _Words:
             "keep it in a tensor with a batch axis, then declare what persists: "
             f"memory={{{name!r}: {path!r}}}"
         )
+
+    def _on_weight(self, slot: Slot) -> bool:
+        """Whether it hangs on a parameter, where nobody who resets a module looks for it."""
+        weights = dict(self.roots[0].value.named_parameters())
+        return slot.parent in weights
 
     def question(self, question: Question) -> Finding:
         if question.name in GENERATORS:

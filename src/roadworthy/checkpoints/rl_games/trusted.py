@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from roadworthy.checkpoints.actor import Actor, Tensors
+from roadworthy.checkpoints.gym_spaces import action_box, observation_box
 from roadworthy.checkpoints.layers import numbers, under
 from roadworthy.checkpoints.opening import Contents
 from roadworthy.checkpoints.pictures import kernels_of
@@ -147,12 +147,7 @@ def _player(
     runner: Any = need("rl_games.torch_runner", extra="people")
     spaces: Any = need("gymnasium.spaces", extra="gym")
     model = contents.tensors("model")
-    example = source.example["obs"]
-    pixels = example.dtype == torch.uint8
-    seen = spaces.Box(
-        0 if pixels else -np.inf, 255 if pixels else np.inf, tuple(example.shape[1:]),
-        np.uint8 if pixels else np.float32,
-    )  # fmt: skip
+    seen = observation_box(source.example["obs"])
     kind = next(iter(network["space"]))
     sac = network["name"] == "soft_actor_critic"
     model_name = "continuous_a2c_logstd" if kind == "continuous" else f"{kind}_a2c"
@@ -196,12 +191,7 @@ def _actions(spaces: Any, policy: Policy, facts: Mapping[str, str]) -> Any:
         return spaces.Discrete(wiring.choices[0])
     if wiring.choices:
         return spaces.Tuple([spaces.Discrete(each) for each in wiring.choices])
-
-    def side(name: str, default: float) -> Any:
-        said = [float(each) for each in facts.get(name, str(default)).strip("[]() ").split(",")]
-        return np.broadcast_to(np.asarray(said, np.float32), (wiring.actions,)).copy()
-
-    return spaces.Box(side("action_low", -1.0), side("action_high", 1.0))
+    return action_box(facts, wiring.actions, limit=1.0)
 
 
 def _spelt(name: str) -> str:

@@ -15,7 +15,7 @@ from roadworthy.checkpoints.layers import unexplained
 from roadworthy.checkpoints.opening import Contents, refuse_bad_weights
 from roadworthy.checkpoints.questions import Found, ask_activation, ask_head
 from roadworthy.checkpoints.reading import DEFAULT, Answers, Reading
-from roadworthy.checkpoints.returns import VALUE, returns_of
+from roadworthy.checkpoints.returns import VALUE, returns_of, with_value
 from roadworthy.checkpoints.skrl.expressions import head_of
 from roadworthy.checkpoints.skrl.images import SETTINGS, ask_chain_images
 from roadworthy.source import Source
@@ -75,6 +75,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
         source = head.source(network, network.example(), network.memory(), outputs)
         return replace(source, normalizer=None if images else normalizer)
 
+    outputs, absent = with_value(head.outputs if head else ("action",), critic)
     return Reading(
         framework=NAME,
         version=_version(contents),
@@ -84,11 +85,8 @@ def read(contents: Contents, answers: Answers) -> Reading:
         facts=tuple(answers.facts),
         questions=tuple(answers.questions),
         unexplained=chain.unexplained,
-        outputs=(
-            *(head.outputs if head else ("action",)),
-            *(() if isinstance(critic, str) else (VALUE,)),
-        ),
-        absent={VALUE: critic} if isinstance(critic, str) else {},
+        outputs=outputs,
+        absent=absent,
         build=build,
     )
 

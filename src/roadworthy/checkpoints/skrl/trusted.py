@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from roadworthy.checkpoints.actor import Actor, Tensors
 from roadworthy.checkpoints.chain import Chain
 from roadworthy.checkpoints.chain_network import ChainNetwork
+from roadworthy.checkpoints.gym_spaces import action_box, observation_box
 from roadworthy.checkpoints.opening import Contents
 from roadworthy.checkpoints.questions import Ended
 from roadworthy.checkpoints.reading import Answers
@@ -127,12 +128,7 @@ def _model(
     if str(version.__version__) < "2":
         return f"skrl {version.__version__} is installed; models are made by version 2"
     spaces: Any = need("gymnasium.spaces", extra="gym")
-    example = source.example["obs"]
-    pixels = example.dtype == torch.uint8
-    seen = spaces.Box(
-        0 if pixels else -np.inf, 255 if pixels else np.inf, tuple(example.shape[1:]),
-        np.uint8 if pixels else np.float32,
-    )  # fmt: skip
+    seen = observation_box(source.example["obs"])
     head = facts["output"]
     more: dict[str, Any] = {}
     size = rebuilt.chain.layers[-1].outputs
@@ -158,12 +154,7 @@ def _actions(spaces: Any, kind: str, size: int, facts: Mapping[str, str]) -> Any
         return spaces.MultiDiscrete(
             [int(each) for each in facts["sizes"].strip("[]() ").split(",")]
         )
-
-    def side(name: str, default: float) -> Any:
-        said = [float(each) for each in facts.get(name, str(default)).strip("[]() ").split(",")]
-        return np.broadcast_to(np.asarray(said, np.float32), (size,)).copy()
-
-    return spaces.Box(side("action_low", -np.inf), side("action_high", np.inf))
+    return action_box(facts, size, limit=np.inf)
 
 
 def _scaler(contents: Contents, network: ChainNetwork) -> Any:

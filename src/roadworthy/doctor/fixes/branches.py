@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from types import MethodType
 from typing import Any
 
 import torch
 
 from roadworthy.doctor.fixes.choice import Choice
 from roadworthy.doctor.fixes.copies import ModuleCopies, functions_at
-from roadworthy.doctor.fixes.rewrite import rewritten
+from roadworthy.doctor.fixes.rewrite import LeftAlone
+from roadworthy.doctor.fixes.settled import settled
 from roadworthy.errors import Finding
 from roadworthy.lines import code_of, place_of
 
@@ -41,24 +41,52 @@ def python_flags(copies: ModuleCopies, finding: Finding) -> bool:
     return bool(found)
 
 
+def settled_conditions(copies: ModuleCopies, finding: Finding) -> bool:
+    """A condition that only the module's own values decide, taken as what it says now."""
+    place = place_of(finding.where)
+    if finding.code != "RW103" or place is None:
+        return False
+    said: dict[str, None] = {}
+    for owner, name, function in [*functions_at(copies.repaired.module, finding.where)]:
+        answer = settled(copies.repaired, owner, function, place[1])
+        known = copies.settled.setdefault((owner, function), {})
+        if answer is None or place[1] in known:
+            continue
+        known[place[1]] = answer[1]
+        try:
+            copies.rewrite(owner, name, function)
+        except LeftAlone:
+            del known[place[1]]
+            continue
+        said[f"{answer[0]} was taken as {answer[1]}, which it is now"] = None
+    for what in said:
+        copies.note(finding.where, what)
+    return bool(said)
+
+
 def choices(copies: ModuleCopies, finding: Finding) -> bool:
     """`if c: x = a` with both sides computed, and one of them chosen by `torch.where`."""
     place = place_of(finding.where)
     if finding.code != "RW103" or place is None:
         return False
     _, line = place
-    done = False
-    for owner, name, function in [*functions_at(copies.repaired.module, finding.where)]:
-        wanted = copies.rewritten.setdefault(function, {})
-        if line in wanted and not done:
-            return False  # it was rewritten, and fails still
-        wanted.setdefault(line, Choice(finding.where))
-        made = rewritten(function, wanted)
-        if made is None:
-            del wanted[line]
-            return False
-        vars(owner)[name] = MethodType(made, owner)
-        done = True
-    if done:
+    found = [*functions_at(copies.repaired.module, finding.where)]
+    wanted = {function: copies.rewritten.setdefault(function, {}) for _, _, function in found}
+    if any(line in lines for lines in wanted.values()):
+        return False  # it was rewritten, and fails still
+    choice = Choice(finding.where)
+    for lines in wanted.values():
+        lines[line] = choice
+    try:
+        for owner, name, function in found:
+            copies.rewrite(owner, name, function)
+    except LeftAlone as why:
+        copies.left_alone[finding.where] = str(why)
+        for lines in wanted.values():
+            del lines[line]
+        return False
+    if found:
         copies.note(finding.where, "both sides of the branch are computed, torch.where chooses")
-    return done
+    else:
+        copies.left_alone[finding.where] = "the line is in no method of a module"
+    return bool(found)

@@ -6,17 +6,21 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
 
 from roadworthy.doctor.fixes.choice import Choice
+from roadworthy.doctor.fixes.rewrite import rewritten
 from roadworthy.errors import ExportError, Finding
 from roadworthy.lines import is_authors, place_of
 from roadworthy.source import Source
 
+# Of each function, the branches that are choices now.
 Rewritten = dict[FunctionType, dict[int, Choice]]
+# Of each module and function, what the conditions at some lines say: two modules may differ.
+Settled = dict[tuple[torch.nn.Module, FunctionType], dict[int, bool]]
 
 
 @dataclass
@@ -31,6 +35,8 @@ class ModuleCopies:
     original: Source
     notes: list[Finding] = field(default_factory=list)
     rewritten: Rewritten = field(default_factory=dict)
+    settled: Settled = field(default_factory=dict)
+    left_alone: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(source: Source) -> ModuleCopies:
@@ -46,6 +52,12 @@ class ModuleCopies:
                 hint="export without fix=True, and change the lines that it names",
             ) from error
         return ModuleCopies(repaired, original)
+
+    def rewrite(self, owner: torch.nn.Module, name: str, function: FunctionType) -> None:
+        """Gives a module its function with all that is known by now; or raises `LeftAlone`."""
+        choices = self.rewritten.get(function, {})
+        made = rewritten(function, choices, self.settled.get((owner, function), {}))
+        vars(owner)[name] = MethodType(made, owner)
 
     def note(self, where: str, what: str) -> None:
         self.notes.append(

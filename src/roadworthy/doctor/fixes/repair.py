@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from roadworthy.capture.capture import capture
-from roadworthy.doctor.fixes.branches import choices, python_flags
+from roadworthy.doctor.fixes.branches import choices, python_flags, settled_conditions
 from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.doctor.fixes.dtypes import (
     float_ports,
@@ -28,6 +28,7 @@ FIXES: tuple[Fix, ...] = (
     float_ports,
     long_indices,
     python_flags,
+    settled_conditions,
     choices,
 )
 # What is put right without being asked: a low precision that no port has.
@@ -70,11 +71,32 @@ def captured_with_fixes(
             continue
         _refuse_untried(copies, program, seed)
         return replace(program, fixes=tuple(copies.notes)), copies.original
-    raise with_kept_state(source, latest if _leads_on(latest) else refusal)
+    raise with_kept_state(source, _with_reasons(copies, refusal, latest))
 
 
 def _fixed(copies: ModuleCopies, error: RoadworthyError, fixes: tuple[Fix, ...]) -> bool:
     return any(fix(copies, finding) for finding in error.findings for fix in fixes)
+
+
+def _with_reasons(
+    copies: ModuleCopies, refusal: RoadworthyError, latest: RoadworthyError
+) -> RoadworthyError:
+    """The error that stays, which says why its branches were left alone."""
+    stays, reasons = latest, dict(copies.left_alone)
+    if not _leads_on(latest):
+        stays = refusal
+        failed = f"with both sides computed, {latest.findings[0].what}"
+        tried = [choice.where for lines in copies.rewritten.values() for choice in lines.values()]
+        reasons |= dict.fromkeys(tried, failed)
+    stays.replace_findings(
+        [
+            replace(each, hint=f"{each.hint}; fix=True left it alone: {reasons[each.where]}")
+            if each.where in reasons
+            else each
+            for each in stays.findings
+        ]
+    )
+    return stays
 
 
 def _leads_on(error: RoadworthyError) -> bool:

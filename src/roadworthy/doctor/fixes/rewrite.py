@@ -14,26 +14,55 @@ _NAME = "_roadworthy_choice_{}"
 _NOT_PURE = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
-def rewritten(function: FunctionType, choices: Mapping[int, Choice]) -> FunctionType | None:
-    """The function with the `if` at each line of `choices` made one; None where that is not safe.
+class LeftAlone(Exception):
+    """Why a branch is not rewritten."""
 
-    Safe are branches of one assignment to a plain name, or of one `return`, on both sides.
-    """
-    if function.__closure__ or hasattr(function, "__wrapped__"):
-        return None
-    lines, first = inspect.getsourcelines(function)
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    ast.increment_lineno(tree, first - 1)
-    (definition,) = tree.body
+
+def definition_of(function: FunctionType) -> ast.FunctionDef:
+    """The author's text of a function that can be made anew, with the lines of its file."""
+    if function.__closure__:
+        raise LeftAlone("the function uses variables of one around it")
+    if hasattr(function, "__wrapped__"):
+        raise LeftAlone("the function is wrapped by a decorator")
+    try:
+        lines, first = inspect.getsourcelines(function)
+        (definition,) = ast.parse(textwrap.dedent("".join(lines))).body
+    except (OSError, SyntaxError, ValueError):
+        raise LeftAlone("its source cannot be read") from None
+    ast.increment_lineno(definition, first - 1)
     if not isinstance(definition, ast.FunctionDef) or definition.decorator_list:
-        return None
+        raise LeftAlone("the function has a decorator")
     if any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(definition)):
-        return None
-    rewriter = _Rewriter({*choices})
+        raise LeftAlone("the function assigns to globals")
+    return definition
+
+
+def conditions_at(definition: ast.FunctionDef, line: int) -> list[ast.expr]:
+    """What decides the branches at a line."""
+    return [
+        node.test
+        for node in ast.walk(definition)
+        if isinstance(node, (ast.If, ast.IfExp, ast.While))
+        and node.test.lineno <= line <= (node.test.end_lineno or node.test.lineno)
+    ]
+
+
+def rewritten(
+    function: FunctionType, choices: Mapping[int, Choice], settled: Mapping[int, bool]
+) -> FunctionType:
+    """The function with the `if` at each line of `choices` made one; `LeftAlone` where it is not
+    safe.
+
+    Safe are branches of one assignment to a plain name, or of one `return`, on both sides. A
+    condition that is settled may decide anything.
+    """
+    definition = definition_of(function)
+    rewriter = _Rewriter({*choices}, settled)
     definition.body = rewriter.block(definition.body)
     rewriter.visit(definition)
-    if rewriter.pending:
-        return None
+    for line in rewriter.pending:
+        raise LeftAlone(_why(definition, line))
+    tree = ast.Module(body=[definition], type_ignores=[])
     ast.fix_missing_locations(tree)
     scratch: dict[str, FunctionType] = {}
     exec(compile(tree, function.__code__.co_filename, "exec"), scratch)
@@ -51,8 +80,8 @@ def rewritten(function: FunctionType, choices: Mapping[int, Choice]) -> Function
 class _Rewriter(ast.NodeTransformer):
     """Replaces the branches whose condition stands at the wanted lines."""
 
-    def __init__(self, wanted: set[int]) -> None:
-        self.pending = wanted
+    def __init__(self, wanted: set[int], settled: Mapping[int, bool]) -> None:
+        self.pending, self.settled = wanted, settled
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Statements with `if c: return a`, `return b` at their end made one `return`."""
@@ -66,6 +95,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
         node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+        self._settle(node)
         if node.lineno not in self.pending:
             return node
         match node.body, node.orelse:
@@ -87,10 +117,18 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
+        self._settle(node)
         if node.lineno not in self.pending:
             return node
         self.pending.discard(node.lineno)
         return ast.copy_location(self._choice(node, node.body, node.orelse), node)
+
+    def _settle(self, node: ast.If | ast.IfExp) -> None:
+        """Changes the node: its condition is the answer, where that is known."""
+        test = node.test
+        for line, answer in self.settled.items():
+            if test.lineno <= line <= (test.end_lineno or test.lineno):
+                node.test = ast.copy_location(ast.Constant(answer), test)
 
     def _assigned(self, node: ast.If, name: str, yes: ast.expr, no: ast.expr) -> ast.stmt:
         target = ast.Name(id=name, ctx=ast.Store())
@@ -102,3 +140,28 @@ class _Rewriter(ast.NodeTransformer):
             condition, yes, no = condition.operand, no, yes
         function = ast.Name(id=_NAME.format(node.lineno), ctx=ast.Load())
         return ast.Call(func=function, args=[condition, yes, no], keywords=[])
+
+
+def _why(definition: ast.FunctionDef, line: int) -> str:
+    """What stands in the way at a line, in words."""
+    branch = next(
+        (node for node in ast.walk(definition) if isinstance(node, ast.If) and node.lineno == line),
+        None,
+    )
+    if branch is None:
+        return "the line is no `if`, and no `a if c else b` that begins on it"
+    sides = [branch.body, branch.orelse]
+    if any(isinstance(each, _NOT_PURE) for each in ast.walk(branch)):
+        return "it assigns inside of an expression"
+    if len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If):
+        return "it has an elif, or an if inside of its else"
+    if any(len(side) > 1 for side in sides):
+        return "a side has more than one statement"
+    if any(isinstance(each, ast.Return) for side in sides for each in side):
+        return "it returns early, and the way on is more than one return"
+    if any(isinstance(each, (ast.AugAssign, ast.Expr)) for side in sides for each in side):
+        return "a side changes something in place"
+    targets = {ast.unparse(t) for side in sides for a in side for t in getattr(a, "targets", ())}
+    if all(isinstance(each, ast.Assign) for side in sides for each in side) and len(targets) > 1:
+        return "its sides assign to different names"
+    return "a side does something else than to assign to one plain name"
