@@ -1,14 +1,16 @@
 """`Policy.step` by engine: onnxruntime, the policy as C, the same C in WebAssembly.
 
-Eight policies, from a small MLP to frames of a game and whole environments; bursts take turns, on
-one core. An environment decides at every fourth tick: the median is a tick between, the mean has
-all of them. Then a robot's loop: at 500 Hz, with 4 MB of other work between two steps, where what
-counts is a step from cold caches. The result goes to results/c_engines.json.
+Policies from a small MLP to frames of a game and whole environments, mjlab's Go1 among them where
+mjlab is installed; bursts take turns, on one core. An environment decides at every fourth tick: the
+median is a tick between, the mean has all of them. Then a robot's loop: at 500 Hz, with 4 MB of
+other work between two steps, where what counts is a step from cold caches. The result goes to
+results/c_engines.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -123,18 +125,25 @@ ENVIRONMENTS = {
     "environment around the MLP": large_actor,
     "environment around a small MLP": small_actor,
 }
+# A hundred operators around an MLP of 48-512-256-128-12, as a framework builds them.
+GO1 = "mjlab's Go1 on flat ground"
 
 
 def exported(folder: Path, wanted: Collection[str] | None = None) -> dict[str, Path]:
     """The bundles of some policies, or of all, by name; one that lies there is taken as it is."""
     given = sources()
-    names = [name for name in (*given, *ENVIRONMENTS) if not wanted or name in wanted]
-    found = {name: folder / name.replace(" ", "_") for name in names}
+    real = (GO1,) if importlib.util.find_spec("mjlab") else ()
+    names = [name for name in (*given, *ENVIRONMENTS, *real) if not wanted or name in wanted]
+    found = {name: folder / name.replace(" ", "_").replace("'", "") for name in names}
     for name, place in found.items():
         if place.is_dir():
             continue
         if name in given:
             rw.export(given[name], place)
+        elif name == GO1:
+            from mjlab_go1 import TASK, made
+
+            rw.export_environment(*made(TASK), place)
         else:
             rw.export_environment(Walker(), ENVIRONMENTS[name](), place)
     return found
@@ -195,7 +204,7 @@ def main() -> None:
             row: dict[str, Any] = {engine: each.to_json() for engine, each in took.items()}
             row["onnx_over_c"] = took["onnx"].p50_us / took["c"].p50_us
             row["wasm_over_onnx"] = took["wasm"].p50_us / took["onnx"].p50_us
-            if title in ENVIRONMENTS:
+            if title in (*ENVIRONMENTS, GO1):
                 means = {engine: periods(call, arguments.rounds) for engine, call in calls.items()}
                 row["mean_us"] = means
                 row["mean_onnx_over_c"] = means["onnx"] / means["c"]

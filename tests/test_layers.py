@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},
     "shrinking": {*BASE, "spec", "cfile", "cfolder", "runtime", "envs"},
+    "writing_c": {*BASE, "spec", "cfolder", "runtime"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting", "emitting"},
     "emitting": {*BASE, "spec", "targets", "runtime"},
@@ -62,6 +63,7 @@ MAY_IMPORT = {
     "cli": {
         *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
         "demo", "reporting", "playground", "shrinking",
+        "writing_c",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -80,6 +82,7 @@ RUNNING = {
     "reporting",
     "playground",
     "shrinking",
+    "writing_c",
 }
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"

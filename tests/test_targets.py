@@ -53,6 +53,6 @@ def test_unknown_target_is_answered_with_the_nearest() -> None:
 def test_help_on_the_command_line_is_read_off_the_table() -> None:
     assert all(f"{row.name}" in target_help.WRITTEN for row in TARGETS.values())
     assert all(row.about in target_help.WRITTEN for row in TARGETS.values())
-    assert target_help.RUN == "onnx (the default), torch_export, aoti or c; again for more."
+    assert target_help.RUN == "onnx (the default), torch_export, aoti, c or wasm; again for more."
     assert target_help.TRUST == "Open files that are code: torch_export, aoti and c."
     assert "Whose graph: onnx or torch_export." in target_help.SHOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from roadworthy.border import answers
-from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.kernels.panels import Storage
+from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfolder.files import Interface, interface, written
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.envs.play import MAX_STEPS, Episodes, play
@@ -32,15 +34,17 @@ class Variant:
     """A policy as C with its weights in one storage, and what it earned in closed loop.
 
     constant_bytes  weights and every other constant of the file
+    played          None where the weights do not fit into the storage, as `refused` says
     allowed         how much mean return it may lose against float32
     """
 
     weights: Storage
     constant_bytes: int
-    played: Episodes
+    played: Episodes | None
     lost: float
     allowed: float
     texts: Mapping[str, str] = field(repr=False)
+    refused: str = ""
 
     @property
     def passed(self) -> bool:
@@ -49,6 +53,10 @@ class Variant:
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Writes the C, or raises where the closed loop says that it must not be used."""
+        if self.played is None:
+            raise CertificateFailed(
+                self.refused, where=self.weights, hint="take another storage: float32 always fits"
+            )
         if not self.passed:
             raise CertificateFailed(
                 f"with weights of {self.weights} the mean return is {self.played.mean_return:.4g}, "
@@ -89,11 +97,18 @@ def shrink(
     trace = Trace.from_bytes(bundle.files[TRACE])
     found: list[Variant] = []
     for weights in STORAGES:
-        own = interface(model, bundle.signature, weights=weights)
+        try:
+            own = interface(model, bundle.signature, weights=weights)
+        except Unsupported as error:
+            if not found:
+                raise
+            found.append(_misfit(weights, found[0], error))
+            continue
         texts = written(own)
         policy = _compiled(own, texts)
         played = play(policy, env, episodes, seed=seed, max_steps=MAX_STEPS, progress=progress)
-        usual = found[0].played.mean_return if found else played.mean_return
+        first = found[0].played if found else played
+        usual = played.mean_return if first is None else first.mean_return
         policy.reset(seed=0)
         # What the original did is further away than this storage can follow: the self-test shows
         # that a board computes what this machine does.
@@ -109,6 +124,13 @@ def shrink(
             )
         )
     return tuple(found)
+
+
+def _misfit(weights: Storage, usual: Variant, error: Unsupported) -> Variant:
+    return Variant(
+        weights=weights, constant_bytes=0, played=None, lost=math.inf, allowed=usual.allowed,
+        texts={}, refused=error.findings[0].what,
+    )  # fmt: skip
 
 
 def _compiled(own: Interface, texts: Mapping[str, str]) -> Policy:

@@ -111,11 +111,13 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Target:
     """The row of a target, or an error that names the nearest."""
     if name not in TARGETS:
-        hint = did_you_mean(name, TARGETS)
-        if name == "wasm":  # a device of a target, and what people ask for by its own name
-            hint = "rw.load(folder, engine='c', device='wasm') runs the policy there"
-        raise UsageError(f"there is no target {name!r}", hint=hint)
+        raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
     return TARGETS[name]
+
+
+def placed(engine: str | None, device: str) -> tuple[str | None, str]:
+    """The target and the device that are meant: "wasm" is the name of both."""
+    return ("c", "wasm") if engine == "wasm" and device in ("cpu", "wasm") else (engine, device)
 
 
 def refuse_other_versions(opset: int, ir_version: int) -> None:

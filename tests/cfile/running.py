@@ -13,12 +13,16 @@ import onnx
 from onnx import helper, numpy_helper
 
 from roadworthy.cfile import kernels, library
-from roadworthy.cfile.kernels.dense import PANELS, Panels, Storage
-from roadworthy.cfile.source import HANDED, HEAD, VECTORS, Code, code, engine_source, widths
+from roadworthy.cfile.constants import HANDED
+from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
+from roadworthy.cfile.source import HEAD, VECTORS, Code, code, engine_source, widths
 from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime import compiler
 
-STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+STRICT = (
+    "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wshadow",
+    "-Wundef", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror",
+)  # fmt: skip
 
 
 def model(
@@ -71,7 +75,7 @@ def run(
 
 def kernel(text: str, panels: Panels = PANELS) -> ctypes.CDLL:
     """A library with the functions of some C, and the kernels that they call."""
-    known = {**library.functions(), **kernels.functions()}
+    known = {**library.functions("math.c"), **kernels.functions()}
     parts = [HEAD, widths(panels), VECTORS, *library.called(text, known), text]
     return compiler.library({"policy.c": "\n\n".join(parts)})
 

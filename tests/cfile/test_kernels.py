@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from roadworthy.cfile.kernels import dense
+from roadworthy.cfile.kernels import dense, panels
 from roadworthy.cfile.values import Buffer
 from tests.cfile.running import kernel, pointer
 
@@ -16,13 +16,13 @@ RNG = np.random.default_rng(0)
 
 
 def product(
-    x: np.ndarray, w: np.ndarray, b: np.ndarray, panels: dense.Panels = dense.PANELS
+    x: np.ndarray, w: np.ndarray, b: np.ndarray, widths: panels.Panels = panels.PANELS
 ) -> np.ndarray:
     """The product as the kernel computes it, called as the generated code calls it."""
     rows, k = x.shape
     n = w.shape[1]
     shape = dense.Shape(rows=rows, n=n, runs=1, run=k, row_stride=k, run_stride=0)
-    held, bias = dense.packed(w, rows=rows, panels=panels), dense.bias(b, shape, x.dtype)
+    held, bias = panels.packed(w, rows=rows, panels=widths), dense.bias(b, shape, x.dtype)
     out = np.full(dense.out_size(shape), -1, x.dtype)
     read, result = (Buffer(dtype=x.dtype, size=each.size, role="work") for each in (x, out))
     names = {id(read): "x", id(held): "w", id(bias): "b", id(result): "y"}
@@ -31,7 +31,7 @@ def product(
     (line,) = call.text(lambda buffer: names[id(buffer)])
     arguments = f"const {kind} *x, const {kind} *w, const {kind} *b, {kind} *y"
     text = f"void test({arguments})\n{{\n    {line}\n}}\n"
-    kernel(text, panels).test(*map(pointer, (np.ascontiguousarray(x), held.data, bias.data, out)))
+    kernel(text, widths).test(*map(pointer, (np.ascontiguousarray(x), held.data, bias.data, out)))
     return out.reshape(rows, -1)[:, :n]
 
 
@@ -53,7 +53,7 @@ def test_width_of_panels_changes_no_bit(rows: int, k: int, n: int) -> None:
     x, w, b = (RNG.standard_normal(size).astype(np.float32) for size in ((rows, k), (k, n), (n,)))
     wanted = product(x, w, b)
     for width in (16, 32, 64, 128):
-        assert product(x, w, b, dense.Panels(width, width)).tobytes() == wanted.tobytes()
+        assert product(x, w, b, panels.Panels(width, width)).tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32"])

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from onnx import helper
 
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.source import code
 from roadworthy.onnxgraph.graph import read
+from roadworthy.runtime import compiler
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from tests.cfile.running import model, run
 
@@ -81,6 +83,43 @@ def test_whole_numbers_divide_and_wrap_as_onnx_says(dtype: type) -> None:
         assert one("Mul", a, a).tolist() == (a * a).tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_sums_and_products_of_whole_numbers_wrap_around(
+    dtype: type, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With a sign, C leaves open what an overflow gives, and a compiler may count on none."""
+    flags = (*compiler.FLAGS, "-fsanitize=undefined")
+    monkeypatch.setattr(compiler, "FLAGS", flags)
+    ends = np.iinfo(dtype)
+    x = np.array([[ends.max, ends.max, ends.min, 3], [ends.min, -7, 5, ends.max]], dtype)
+    places = np.array([[0, 0, 1, 1], [2, 2, 2, 3]])
+    make = helper.make_node
+    nodes = [
+        make("ReduceSum", ["x", "axis"], ["sum"], keepdims=0),
+        make("ReduceProd", ["x", "axis"], ["product"], keepdims=0),
+        make("CumSum", ["x", "one"], ["running"]),
+        make("MatMul", ["x", "turned"], ["square"]),
+        make("ScatterElements", ["x", "places", "x"], ["added"], axis=1, reduction="add"),
+    ]
+    outputs = {
+        "sum": (dtype, (2,)), "product": (dtype, (2,)), "running": (dtype, (2, 4)),
+        "square": (dtype, (2, 2)), "added": (dtype, (2, 4)),
+    }  # fmt: skip
+    known = {"axis": np.array([1]), "one": np.array(1), "turned": x.T.copy(), "places": places}
+    got = run(model(nodes, {"x": x}, outputs, known), {"x": x})
+    added = x.copy()
+    with np.errstate(over="ignore"):
+        for row, column in np.ndindex(2, 4):
+            added[row, places[row, column]] += x[row, column]
+        wanted = {
+            "sum": x.sum(1, dtype=dtype), "product": x.prod(1, dtype=dtype),
+            "running": x.cumsum(1, dtype=dtype), "square": x @ x.T, "added": added,
+        }  # fmt: skip
+    for name, numbers in wanted.items():
+        np.testing.assert_array_equal(got[name], numbers, err_msg=name)
+    assert "runtime error" not in capfd.readouterr().err
+
+
 def test_division_by_zero_and_of_the_smallest_number_do_not_stop_the_program() -> None:
     low = np.iinfo(np.int32).min
     got = one("Div", np.array([5, low, 0], np.int32), np.array([0, -1, 0], np.int32))
@@ -104,6 +143,17 @@ def test_argmax_takes_the_first_of_equals() -> None:
     x = np.array([[1, 3, 3], [2, 2, 2]], F)
     got = one("ArgMax", x, out=(2,), dtype=np.int64, axis=1, keepdims=0)
     assert got.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_greatest_have_nan_before_all_as_in_pytorch(largest: int) -> None:
+    x = np.array([[1, 2, NAN, 3, 0], [NAN, 5, 1, 3, NAN], [3, 1, 1, NAN, 3]], F)
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"], largest=largest)
+    outputs = {"y": ("float32", (3, 4)), "i": ("int64", (3, 4))}
+    got = run(model([node], {"x": x}, outputs, {"k": np.array([4])}), {"x": x})
+    wanted = torch.topk(torch.from_numpy(x), 4, largest=bool(largest)).values.numpy()
+    np.testing.assert_array_equal(got["y"], wanted)
+    np.testing.assert_array_equal(np.take_along_axis(x, got["i"], 1), wanted)
 
 
 def test_index_beyond_the_axis_takes_its_end_and_nothing_else_is_read() -> None:
@@ -180,6 +230,17 @@ LAYERS = {
         {},
         (2, 3, 5, 3),
     ),
+    **{
+        f"depth_to_space_{mode}": (
+            "DepthToSpace",
+            [RNG.standard_normal((2, 8, 3, 5)).astype(F)],
+            [],
+            {"blocksize": 2, "mode": mode},
+            (2, 2, 6, 10),
+        )
+        for mode in ("DCR", "CRD")
+    },
+    "space_to_depth": ("SpaceToDepth", [X], [], {"blocksize": 3}, (2, 27, 2, 2)),
     "instance_norm": (
         "InstanceNormalization",
         [X],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -162,6 +163,57 @@ def test_header_is_cplusplus_too(export_once: ExportOnce, tmp_path: Path) -> Non
     assert subprocess.run([folder / "main"]).returncode == 0
 
 
+# Letters beyond ASCII; macros of C, of its compilers and of boards; words of C++.
+AWKWARD = (
+    "θ", "größe", "NULL", "INFINITY", "M_PI", "HIGH", "I", "INT64_MAX", "linux", "unix", "errno",
+    "stdin", "class", "2nd", "x y", "x.y",
+)  # fmt: skip
+
+
+class Named(nn.Module):
+    def forward(self, obs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return torch.stack([obs[name] for name in AWKWARD]).sum(0)
+
+
+def test_ports_of_any_name_compile_with_everything_included(tmp_path: Path) -> None:
+    example = {"obs": {name: torch.zeros(1, 2) for name in AWKWARD}}
+    rw.export(Named(), tmp_path / "b", example=example, targets=["onnx", "c"])
+    headers = ("errno.h", "math.h", "stdio.h", "stdint.h", "complex.h")
+    (tmp_path / "b/c/main.c").write_text(
+        "".join(f"#include <{each}>\n" for each in headers)
+        + '#define HIGH 1\n#include "policy.h"\nint main(void) { policy_state s; policy_inputs i'
+        " = {{{0}}}; policy_outputs o; policy_init(&s); policy_step(&s, &i, &o);"
+        " return o.actions[0][0] != 0; }\n"
+    )
+    words = ("gcc", "-std=gnu11", "-O1", "main.c", "policy.c", "-lm", "-o", "main")
+    subprocess.run(words, cwd=tmp_path / "b/c", check=True)
+    passes(tmp_path / "b/c/main")
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("-ffast-math", "leave out -ffast-math"),
+        ("-Ofast", "leave out -ffast-math"),
+        ("-ffinite-math-only", "leave out -ffast-math"),
+        pytest.param(
+            "-mfpmath=387", "floats must be computed as floats",
+            marks=pytest.mark.skipif(
+                platform.machine() != "x86_64", reason="a unit of x86 processors"
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_flags_that_make_actions_wrong_do_not_compile(
+    flag: str, said: str, export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = write(export_once("mlp").bundle, tmp_path / "c")
+    words = ("gcc", "-O2", flag, "-c", "policy.c", "-o", "policy.o")
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
 def test_rows_side_by_side_give_what_each_gives_alone(
     export_once: ExportOnce, tmp_path: Path
 ) -> None:
@@ -177,6 +229,53 @@ def test_rows_side_by_side_give_what_each_gives_alone(
     three = passes(built(folder, "-O2", "-DPOLICY_ROWS=3", main="rows.c"))
     size = len(one) // 200
     assert three == "".join(one[at : at + size] * 3 for at in range(0, len(one), size))
+
+
+def test_rows_that_differ_between_files_do_not_link(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    """The structs would: robots beyond the first got zeros, or memory of others was written."""
+    folder = write(export_once("mlp").bundle, tmp_path / "c")
+    (folder / "main.c").write_text(
+        '#include "policy.h"\nstatic policy_state s;\nint main(void) { policy_init(&s); }\n'
+    )
+
+    def linked(library: int, program: int) -> int:
+        for rows, name in ((library, "policy"), (program, "main")):
+            words = ["gcc", f"-DPOLICY_ROWS={rows}", "-c", f"{name}.c", "-o", f"{name}.o"]
+            subprocess.run(words, cwd=folder, check=True)
+        words = ["gcc", "policy.o", "main.o", "-lm", "-o", "main"]
+        return subprocess.run(words, cwd=folder, capture_output=True).returncode
+
+    assert [linked(1, 1), linked(4, 4)] == [0, 0]
+    assert linked(1, 4) != 0
+    assert linked(4, 1) != 0
+
+
+def test_another_policys_library_does_not_link_and_its_header_is_refused(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    """Two static libraries of two policies: the second's calls went to the first."""
+    folders = [write(export_once(name).bundle, tmp_path / name) for name in ("mlp", "cnn")]
+    for folder in folders:
+        part = f'#include "policy.h"\nstatic policy_state s;\nvoid {folder.name}(void);\n'
+        (folder / "part.c").write_text(f"{part}void {folder.name}(void) {{ policy_init(&s); }}\n")
+        for name in ("policy", "part"):
+            words = ["gcc", "-c", f"{name}.c", "-o", f"{name}.o"]
+            subprocess.run(words, cwd=folder, check=True)
+        subprocess.run(["ar", "rc", "libpolicy.a", "policy.o"], cwd=folder, check=True)
+    (tmp_path / "main.c").write_text(
+        "void mlp(void); void cnn(void);\nint main(void) { mlp(); cnn(); return 0; }\n"
+    )
+    parts = [f"{name}/{file}" for file in ("part.o", "libpolicy.a") for name in ("mlp", "cnn")]
+    words = ["gcc", "main.c", *parts, "-lm", "-o", "main"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "multiple definition" in done.stderr
+    (tmp_path / "both.c").write_text('#include "mlp/policy.h"\n#include "cnn/policy.h"\n')
+    words = ["gcc", "-fsyntax-only", "both.c"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert "two policies in one file: roadworthy c" in done.stderr
 
 
 class Stretches(nn.Module):

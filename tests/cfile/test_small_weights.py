@@ -10,11 +10,12 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from onnx import helper
 from typer.testing import CliRunner
 
 import roadworthy as rw
-from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.kernels.panels import Storage
 from roadworthy.cfolder.files import interface, written
 from roadworthy.cli.app import app
 from roadworthy.errors import CertificateFailed
@@ -88,6 +89,7 @@ def test_smaller_weights_are_refused_where_the_return_is_lost(
     full, half, byte = shrink(folder, env=lambda: Echo(folder), episodes=2, margin=0.02)
     # So few weights that the scales of their rows outweigh what bytes save beside half floats.
     assert full.constant_bytes > max(half.constant_bytes, byte.constant_bytes)
+    assert full.played is not None
     assert full.played.mean_return == pytest.approx(20, abs=1e-3)
     assert 0 < half.lost < 0.02 < byte.lost
     half.write(tmp_path / "half")
@@ -100,6 +102,24 @@ def test_smaller_weights_are_refused_where_the_return_is_lost(
     with pytest.raises(CertificateFailed, match=r"with weights of int8 the mean return is"):
         byte.write(tmp_path / "byte")
     assert not (tmp_path / "byte").exists()
+
+
+def test_weights_that_half_floats_cannot_hold_are_refused(tmp_path: Path) -> None:
+    """They would be infinite, and NaN wherever an observation is 0."""
+    torch.manual_seed(0)
+    actor = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    with torch.no_grad():
+        actor[0].weight[0, 0] = 7e4
+    folder = tmp_path / "bundle"
+    rw.export(actor, folder, example={"obs": torch.zeros(1, 3)})
+    full, half, byte = shrink(folder, env=lambda: Echo(folder), episodes=1, margin=1e9)
+    assert full.passed
+    assert byte.passed
+    assert not half.passed
+    assert half.refused.endswith("weights of float16 where one is 7e+04")
+    with pytest.raises(CertificateFailed, match="where one is 7e"):
+        half.write(tmp_path / "half")
+    assert not (tmp_path / "half").exists()
 
 
 def test_command_prints_one_row_for_each_storage(

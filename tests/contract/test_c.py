@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,7 +115,8 @@ def test_missing_compiler_is_named_before_anything_is_written(
         rw.export(chooser(), tmp_path / "chooser", targets=["onnx", "c"])
     assert str(caught.value) == (
         "[RW130] the target c needs a C compiler, and there is no tcc-of-nobody, which CC names"
-        "\n  → apt install gcc, or pip install ziglang, or leave c out of the targets"
+        "\n  → apt install gcc, or pip install ziglang; or leave c out of targets=[…], "
+        "or load with engine='onnx'"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -139,3 +141,39 @@ def test_second_load_compiles_nothing(
     rw.load(whole.folder, engine="c")
     assert len(first) == 1
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.so")} == first
+
+
+def test_half_a_library_in_the_cache_is_compiled_again(
+    whole: rw.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a power cut leaves: to open it would end the process, so a child opens it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    words = "import sys, roadworthy as rw; rw.load(sys.argv[1], engine='c')"
+    load = [sys.executable, "-c", words, str(whole.folder)]
+    subprocess.run(load, check=True)
+    sizes = {place: place.stat().st_size for place in tmp_path.rglob("*.so")}
+    for place in sizes:  # the policy, and what steps it
+        place.write_bytes(place.read_bytes()[:1000])
+    subprocess.run(load, check=True)
+    assert {place: place.stat().st_size for place in tmp_path.rglob("*.so")} == sizes
+
+
+def test_where_nothing_can_be_kept_the_engine_works_all_the_same(
+    whole: rw.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    compiler._passing.cache_clear()
+    rw.load(whole.folder, engine="c")
+    assert list(compiler._passing().glob("*.so"))
+
+
+def test_full_disk_is_not_blamed_on_the_compiler(
+    whole: rw.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = tmp_path / "cc"
+    full.write_text("#!/bin/sh\necho \"Fatal error: 'No space left on device'\" >&2\nexit 1\n")
+    full.chmod(0o755)
+    monkeypatch.setenv("CC", str(full))
+    with pytest.raises(BundleError, match="XDG_CACHE_HOME to a folder on another disk"):
+        rw.load(whole.folder, engine="c")

@@ -44,7 +44,7 @@ def test_bits_are_those_of_the_engine_c(
     needs_wasm()
     monkeypatch.setattr(wasm_engine, "KNOWN_INSIDE", known)  # another version: its public names
     folder = export_once(name).folder
-    native, boxed = rw.load(folder, engine="c"), rw.load(folder, engine="c", device="wasm")
+    native, boxed = rw.load(folder, engine="c"), rw.load(folder, engine="wasm")
     values = draw(native.signature, np.random.default_rng(0), steps=30, rows=2)
     for step in range(30):
         now = {port: array[step] for port, array in values.items()}

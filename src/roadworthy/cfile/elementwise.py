@@ -72,6 +72,14 @@ _EXACT: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 
 
+def wide(kind: str) -> str:
+    """The C type in which whole numbers are added and multiplied: it wraps around, and is not
+    promoted to one with a sign."""
+    if kind in ("float", "double"):
+        return kind
+    return "uint64_t" if "64" in kind else "uint32_t"
+
+
 def elementwise(op: str, *args: Value, dtype: np.dtype | None = None) -> Value:
     """The operation as a value: folded where all is known and exact, else a tree."""
     first = args[1] if op == "Where" else args[0]
@@ -129,7 +137,7 @@ def expression(tree: Tree, args: list[str]) -> str:
         if op == "Cast"
         else _template(op, given).format(
             *args, name=given.name, own=C_TYPES[given.name], bits=8 * given.itemsize,
-            wide="uint64_t" if given.itemsize == 8 else "uint32_t",
+            wide=wide(C_TYPES[given.name]),
         )
     )  # fmt: skip
     return f"rw_half({text})" if dtype == np.float16 and op != "Where" else text

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.kernels.dense import PANELS, Panels, Storage
+from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
 from roadworthy.cfile.statements import Branch, Statement, Store, natural_order
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, nodes, size
 from roadworthy.errors import ExportError

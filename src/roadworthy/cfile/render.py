@@ -7,49 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roadworthy.cfile.elementwise import C_TYPES, expression
+from roadworthy.cfile.constants import SHORT, Constants, literal
+from roadworthy.cfile.elementwise import C_TYPES, expression, wide
 from roadworthy.cfile.loops import Nest, tabled
 from roadworthy.cfile.planning import Plan
 from roadworthy.cfile.statements import Branch, Call, Scatter, Statement, Store
 from roadworthy.cfile.values import Buffer, Leaf, Value
 from roadworthy.spec.port import Array
 
-SHORT = {
-    "float": "f", "double": "d", "int8_t": "i8", "int16_t": "i16", "int32_t": "i32",
-    "int64_t": "i64", "uint8_t": "u8", "uint16_t": "u16", "uint32_t": "u32", "uint64_t": "u64",
-}  # fmt: skip
 # So few elements without a common stride are written one by one, without a table.
 FEW = 4
 _INDENT = "    "
-
-
-@dataclass(slots=True, eq=False)
-class Constants:
-    """Every constant of the file, by its C type; equal ones are stored once."""
-
-    parts: dict[str, list[Array]] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    _seen: dict[tuple[str, bytes], int] = field(default_factory=dict)
-
-    def offset(self, data: Array) -> tuple[str, int]:
-        """The C type and the place of some numbers, which are added where they are new."""
-        kind = C_TYPES[data.dtype.name]
-        flat = np.ascontiguousarray(data.astype(np.float32) if data.dtype == np.float16 else data)
-        key = (kind, flat.tobytes())
-        if key not in self._seen:
-            # Weights begin where a vector begins.
-            start = self.sizes.get(kind, 0)
-            start = -(-start // 16) * 16 if flat.size >= 16 else start
-            gap = start - self.sizes.get(kind, 0)
-            held = self.parts.setdefault(kind, [])
-            held += [np.zeros(gap, flat.dtype)] if gap else []
-            held.append(flat.ravel())
-            self.sizes[kind] = start + flat.size
-            self._seen[key] = start
-        return kind, self._seen[key]
-
-    def arrays(self) -> dict[str, Array]:
-        return {kind: np.concatenate(parts) for kind, parts in self.parts.items()}
 
 
 @dataclass(slots=True, eq=False)
@@ -125,15 +93,17 @@ class Writer:
             value = self._value(scatter.value, columns, at)
             place = self._value(scatter.place, columns, at)
             target = f"{base}[{offset} + {place}]"
-            kind, real = scatter.target.dtype, scatter.target.dtype.kind == "f"
+            kind, real = C_TYPES[scatter.target.dtype.name], scatter.target.dtype.kind == "f"
+            sides = (target, value) if real else (f"({wide(kind)}){e}" for e in (target, value))
+            old, new = sides
             joined = {
                 "none": value,
-                "add": f"{target} + {value}",
-                "mul": f"{target} * {value}",
+                "add": f"{old} + {new}",
+                "mul": f"{old} * {new}",
                 "max": f"{target} > {value} ? {target} : {value}",
                 "min": f"{target} < {value} ? {target} : {value}",
             }[scatter.how]
-            return [f"{target} = {joined if real else f'({C_TYPES[kind.name]})({joined})'};"]
+            return [f"{target} = {joined if real else f'({kind})({joined})'};"]
 
         return self._looped([np.zeros(count, np.int64), *self._offsets(columns)], body, count)
 
@@ -256,34 +226,3 @@ def _stored(value: str, dtype: np.dtype, *, half: bool) -> str:
     if half:
         return f"rw_to_half({value})"
     return value if dtype.kind == "f" else f"({C_TYPES[dtype.name]})({value})"
-
-
-def literal(number: np.generic) -> str:
-    """A number as C writes it, to the last bit."""
-    if number.dtype.kind == "f":
-        value = float(number)
-        suffix = "" if number.dtype == np.float64 else "f"
-        if value != value:
-            return "NAN"
-        if abs(value) == float("inf"):
-            return "HUGE_VAL" + suffix.upper() if value > 0 else f"(-HUGE_VAL{suffix.upper()})"
-        digits = 17 if number.dtype == np.float64 else 9
-        text = f"{value:.{digits}g}"
-        text = text if any(each in text for each in ".e") else f"{text}.0"
-        text += suffix
-    elif number.dtype == bool:
-        text = "1" if number else "0"
-    elif number.dtype.itemsize == 8:
-        whole = int(number)
-        if whole == np.iinfo(np.int64).min and number.dtype.kind == "i":
-            return "INT64_MIN"
-        text = f"UINT64_C({whole})" if number.dtype.kind == "u" else f"INT64_C({abs(whole)})"
-        text = text if whole >= 0 else f"-{text}"
-    else:
-        whole = int(number)
-        if whole == -(2**31):
-            return "INT32_MIN"
-        text = (
-            f"{whole}u" if number.dtype.kind == "u" and number.dtype.itemsize == 4 else str(whole)
-        )
-    return f"({text})" if text.startswith("-") else text

@@ -7,22 +7,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from roadworthy.cfile import kernels, library
+from roadworthy.cfile.constants import HANDED, SHORT, declared
 from roadworthy.cfile.elementwise import C_TYPES
-from roadworthy.cfile.kernels.dense import PANELS, Panels, Storage
+from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
-from roadworthy.cfile.render import SHORT, Writer
+from roadworthy.cfile.render import Writer
 from roadworthy.onnxgraph.graph import Declared, Graph
 from roadworthy.spec.port import BATCH, Array
 
 ABI = 1
-_NAME = re.compile(r"\W+")
-# A constant that the engine hands over instead of compiling it.
-HANDED = ("float", "double")
+_NAME = re.compile(r"\W+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +87,7 @@ def code(
     writer = Writer(plan, names)
     step = tuple(writer.lines(found.statements))
     text = "\n".join(step)
-    known = {**library.functions(), **kernels.functions()}
+    known = {**library.functions("math.c"), **kernels.functions()}
     return Code(
         inputs=tuple(inputs), outputs=tuple(outputs), work=plan.sizes,
         constants=writer.constants.arrays(), step=step,
@@ -116,98 +113,7 @@ def unique(base: str, taken: set[str]) -> str:
     return own
 
 
-HEAD = """\
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "the weights in this file are for processors that store the low byte first"
-#endif
-/* Reproducible unless POLICY_FAST is defined: no product is fused with the sum that follows. */
-#if defined(__clang__)
-#if defined(POLICY_FAST)
-#pragma clang fp contract(fast)
-#else
-#pragma STDC FP_CONTRACT OFF
-#endif
-#elif defined(__GNUC__) && !defined(POLICY_FAST)
-/* gcc 12 fuses neighbouring sums and differences in blocks even so: it must not look for them. */
-#pragma GCC optimize("-ffp-contract=off", "-fno-tree-slp-vectorize")
-#elif defined(__GNUC__)
-#pragma GCC optimize("-ffp-contract=fast")
-#endif
-/* A loop over an elementary function becomes vectors only where the function is inlined. */
-#if defined(__wasm_simd128__)
-#define RW_INLINE static inline __attribute__((always_inline))
-#else
-#define RW_INLINE static inline
-#endif
-"""
-
-VECTORS = """\
-/* As many floats as one register holds. Which it is changes the speed and not a bit of a result. */
-#if defined(__GNUC__) && !defined(POLICY_SCALAR)
-#if defined(__AVX512F__)
-#define RW_LANES 16
-#elif defined(__AVX__)
-#define RW_LANES 8
-#elif defined(__SSE2__) || defined(__wasm_simd128__) || defined(__aarch64__)
-#define RW_LANES 4
-#endif
-#endif
-#if defined(RW_LANES)
-typedef float rw_vec __attribute__((vector_size(4 * RW_LANES), aligned(4), may_alias));
-#define RW_LOAD(place) (*(const rw_vec *)(const void *)(place))
-#define RW_SAVE(place, value) (*(rw_vec *)(void *)(place) = (value))
-#else
-#define RW_LANES 1
-typedef float rw_vec;
-#define RW_LOAD(place) (*(place))
-#define RW_SAVE(place, value) (*(place) = (value))
-#endif
-/* Vectors side by side in a block of rows: 16 registers hold the sums of two, 32 those of four. */
-#if RW_LANES == 8 || (RW_LANES == 4 && !defined(__aarch64__))
-#define RW_WIDE 2
-#else
-#define RW_WIDE 4
-#endif
-/* A sandbox that counts instructions moves every sum to memory and back at each turn of a loop: a
-   turn then takes eight steps, of as few sums as stay in registers with what is read for them. An
-   address that the compiler cannot look through keeps its offsets in the loads. */
-#if defined(__wasm_simd128__)
-#define RW_LONG 4
-#define RW_TURNS(...) __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ \\
-    __VA_ARGS__ __VA_ARGS__ __VA_ARGS__ __VA_ARGS__
-#define RW_STAY(place) __asm__("" : "+r"(place))
-#else
-#define RW_LONG 8
-#define RW_TURNS(...) __VA_ARGS__
-#define RW_STAY(place) (void)0
-#endif
-/* sum += number * vector. With AVX-512 compilers spread the number over a register first, which
-   takes an adder's time; an operand in memory takes none. gcc reads a vector anew for each use. */
-#if RW_LANES == 16
-#define RW_HOLD(vector) __asm__("" : "+v"(vector))
-#else
-#define RW_HOLD(vector) (void)0
-#endif
-/* Where column c of panels side by side lies. */
-#define RW_AT(c, apart) ((c) / RW_COLUMNS * (apart) + (c) % RW_COLUMNS)
-#if RW_LANES == 16 && defined(POLICY_FAST)
-#define RW_ADD(sum, number, vector) \\
-    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(vector), "m"(number))
-#elif RW_LANES == 16
-#define RW_ADD(sum, number, vector) do { \\
-        rw_vec rw_product; \\
-        __asm__("vmulps %2%{1to16%}, %1, %0" : "=v"(rw_product) : "v"(vector), "m"(number)); \\
-        sum += rw_product; \\
-    } while (0)
-#else
-#define RW_ADD(sum, number, vector) ((sum) += (number) * (vector))
-#endif
-"""
+HEAD, VECTORS = library.text("head.c"), library.text("vectors.c")
 
 
 def widths(panels: Panels) -> str:
@@ -223,7 +129,7 @@ def body(given: Code, *, handed: bool) -> Iterator[str]:
     for kind, array in given.constants.items():
         if kind in HANDED and handed:
             continue
-        yield from _constants(kind, array)
+        yield from declared(kind, array)
     for each in given.functions:
         yield from (each, "")
     yield from _step(given)
@@ -244,59 +150,6 @@ def work_struct(given: Code) -> list[str]:
 def _scattered(place: Place) -> bool:
     """Whether the elements of a row are apart where there are several rows."""
     return place.batched and place.outer > 1
-
-
-def _constants(kind: str, array: Array) -> Iterator[str]:
-    name = f"c{SHORT[kind]}"
-    if kind in HANDED:
-        yield from _texts(kind, name, np.ascontiguousarray(array).tobytes())
-    else:
-        yield f"static const {kind} rw_{name}[{array.size}] = {{"
-        # C has no numbers below zero: what is negated must fit, and the lowest of a type does not.
-        lowest = {-(2**63): "INT64_MIN", -(2**31): "INT32_MIN"}
-        suffix = "u" if kind in ("uint64_t", "uint32_t") else ""
-        whole = map(int, array.tolist())
-        yield from _wrapped([lowest.get(each, f"{each}{suffix}") for each in whole])
-        yield "};"
-    yield ""
-
-
-# Bytes as C writes them in a text; quotes, and what it might take for a trigraph, as numbers.
-_LETTERS = tuple(
-    chr(byte) if 32 <= byte < 127 and chr(byte) not in '\\"?' else f"\\{byte:03o}"
-    for byte in range(256)
-)
-# Bytes in one text: C99 wants no compiler to take more than 4095.
-_TEXT = 4080
-
-
-# Some compilers warn of a text without the zero behind it, which C99 leaves out where it is full.
-_UNTERMINATED = """\
-#if defined(__clang__)
-#if __has_warning("-Wunterminated-string-initialization")
-#pragma clang diagnostic ignored "-Wunterminated-string-initialization"
-#endif
-#elif defined(__GNUC__) && __GNUC__ >= 15
-#pragma GCC diagnostic ignored "-Wunterminated-string-initialization"
-#endif"""
-
-
-def _texts(kind: str, name: str, data: bytes) -> Iterator[str]:
-    """Numbers as texts: a compiler reads them ten times as fast as numbers."""
-    count = -(-len(data) // _TEXT)
-    length = -(-len(data) // (8 * count)) * 8  # alike, so that hardly a byte is left over
-    size = count * length // (4 if kind == "float" else 8)
-    yield _UNTERMINATED
-    yield f"static const union {{ char bytes[{count}][{length}]; {kind} values[{size}]; }}"
-    yield f"rw_{name} = {{{{"
-    for start in range(0, len(data), length):
-        yield '"' + "".join(map(_LETTERS.__getitem__, data[start : start + length])) + '",'
-    yield "}};"
-
-
-def _wrapped(words: list[str], each: int = 12) -> Iterator[str]:
-    for start in range(0, len(words), each):
-        yield ",".join(words[start : start + each]) + ","
 
 
 def _step(given: Code) -> Iterator[str]:

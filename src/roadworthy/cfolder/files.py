@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.cfile.kernels.dense import Storage
+from roadworthy.cfile.constants import literal
+from roadworthy.cfile.kernels.panels import Storage
 from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfile.render import literal
 from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, unique, work_struct
 from roadworthy.onnxgraph.graph import read
 from roadworthy.spec.port import BATCH, Memory, Port
 from roadworthy.spec.signature import Signature
 
-# Of C and C++, and members that the structs have anyway.
+# Of C and C++, macros of their compilers and systems, and members that the structs have anyway.
 _WORDS = frozenset((
     "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char",
     "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default",
@@ -28,6 +28,8 @@ _WORDS = frozenset((
     "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true",
     "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
     "volatile", "wchar_t", "while", "work", "xor",
+    "errno", "far", "i386", "interface", "linux", "mips", "near", "small", "sparc", "stderr",
+    "stdin", "stdout", "unix",
 ))  # fmt: skip
 
 
@@ -44,6 +46,11 @@ class Interface:
     def place(self, name: str) -> Place:
         """The port of the graph with a name of the signature."""
         return (*self.code.inputs, *self.code.outputs)[list(self.names).index(name)]
+
+    @property
+    def init(self) -> str:
+        """What `policy_init` is called where files are linked, before the rows."""
+        return f"policy_init_{self.digest[:8]}"
 
     @property
     def fixed(self) -> int | None:
@@ -70,7 +77,9 @@ def interface(model: bytes, signature: Signature, *, weights: Storage = "float32
 
 def _identifier(name: str, taken: set[str]) -> str:
     base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "port"
-    base = f"{base}_" if base in _WORDS or base[0].isdigit() else base
+    # Names in capitals are macros, of <math.h> or of somebody's board.
+    is_macro = base == base.upper() and (len(base) > 1 or base == "I")
+    base = f"{base}_" if base in _WORDS or base[0].isdigit() or is_macro else base
     return unique(f"p{base}" if base[0].isdigit() else base, taken)
 
 
@@ -106,7 +115,10 @@ def header(own: Interface) -> str:
         " *     for (;;) { ...; policy_step(&state, &inputs, &outputs); ... }",
         " *",
         " * One call is one tick. No allocation, no globals but constants. */",
-        "#ifndef POLICY_H", "#define POLICY_H", "",
+        f"#if defined(POLICY_H) && POLICY_ID != 0x{own.digest[:8]}",
+        '#error "two policies in one file: roadworthy c FOLDER -o OUT --name NAME"',
+        "#endif",
+        "#ifndef POLICY_H", "#define POLICY_H", f"#define POLICY_ID 0x{own.digest[:8]}", "",
         "#include <stddef.h>", "#include <stdint.h>", "",
         f"#define POLICY_ABI {ABI}",
         f'#define POLICY_ONNX_SHA256 "{own.digest}"',
@@ -122,6 +134,12 @@ def header(own: Interface) -> str:
             "#define POLICY_ROWS 1 /* robots side by side */",
             "#endif",
         ]
+    lines += [
+        "/* Links with this very policy, compiled for as many rows: other structs differ. */",
+        "#define RW_JOINED(name, rows) name##_rows_##rows",
+        "#define RW_JOIN(name, rows) RW_JOINED(name, rows)",
+        f"#define policy_init RW_JOIN({own.init}, POLICY_ROWS)",
+    ]
     lines += [
         f"#define POLICY_{own.names[port.name].upper()}_SIZE {own.place(port.name).size}"
         for port in (*signature.inputs, *signature.outputs)
@@ -185,13 +203,17 @@ def source(own: Interface) -> str:
         *body(own.code, handed=False), "",
         "void policy_init(policy_state *state)", "{",
         "    memset(state, 0, sizeof *state);", "    policy_reset(state);", "}", "",
+        "/* By its plain name too, for other languages. */", "#undef policy_init",
+        "void policy_init(policy_state *state);", "void policy_init(policy_state *state)", "{",
+        f"    RW_JOIN({own.init}, POLICY_ROWS)(state);", "}", "",
         "void policy_reset(policy_state *state)", "{",
     ]  # fmt: skip
     for memory in signature.memory:
         lines += _initial(own, memory)
     lines += ["    state->tick = 0;", "}", ""]
     lines += [_STEP, "{"]
-    members = {port.name: f"inputs->{own.names[port.name]}" for port in signature.inputs}
+    # Inputs are only read: const is taken off by a way that no compiler warns of.
+    members = {port.name: f"(uintptr_t)inputs->{own.names[port.name]}" for port in signature.inputs}
     members |= {port.name: f"outputs->{own.names[port.name]}" for port in signature.outputs}
     for memory in signature.memory:
         members[memory.input] = f"state->{own.names[memory.input]}"
@@ -260,6 +282,15 @@ if(NOT MSVC)
   target_compile_options(policy PRIVATE -O3 -fno-trapping-math)
   target_link_libraries(policy PUBLIC m)
 endif()
+"""
+ROWS = """\
+set(POLICY_ROWS 1 CACHE STRING "robots side by side, here and in every program that links it")
+target_compile_definitions(policy PUBLIC POLICY_ROWS=${POLICY_ROWS})
+if(NOT POLICY_ROWS EQUAL 1)
+  return() # the self-test is of one
+endif()
+"""
+TESTED = """\
 add_executable(selftest selftest.c)
 target_link_libraries(selftest policy)
 enable_testing()
@@ -269,4 +300,5 @@ add_test(NAME selftest COMMAND selftest)
 
 def written(own: Interface) -> dict[str, str]:
     """Name → text of every file but the self-test, which needs the trace."""
-    return {"policy.c": source(own), "policy.h": header(own), "CMakeLists.txt": CMAKE}
+    cmake = CMAKE + ("" if own.fixed else ROWS) + TESTED
+    return {"policy.c": source(own), "policy.h": header(own), "CMakeLists.txt": cmake}

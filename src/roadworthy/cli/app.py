@@ -17,6 +17,7 @@ import roadworthy
 from roadworthy.border import unforeseen
 from roadworthy.cli import (
     bench,
+    c_files,
     compare,
     demo,
     doctor,
@@ -84,6 +85,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "report": report.report,
     "compare": compare.compare,
     "web": web.web,
+    "c": c_files.c_files,
     "shrink": shrink.shrink,
     "doctor": doctor.doctor,
     "explain": explain.explain,

@@ -58,7 +58,9 @@ def shrink(
         rows = [
             {
                 "weights": each.weights, "constant_bytes": each.constant_bytes,
-                "returns": list(each.played.returns), "lost": each.lost, "passed": each.passed,
+                "returns": list(each.played.returns) if each.played else [],
+                "lost": each.lost if each.played else None, "passed": each.passed,
+                "refused": each.refused,
             }
             for each in found
         ]  # fmt: skip
@@ -66,6 +68,9 @@ def shrink(
     else:
         shown = table("weights", ">constants", ">mean return", ">lost", "plays as well")
         for each in found:
+            if each.played is None:
+                shown.add_row(each.weights, "", "", "", f"NO: {each.refused}")
+                continue
             cells = (size_text(each.constant_bytes), f"{each.played.mean_return:.1f}")
             lost = f"{each.lost:.1f}" if each is not found[0] else ""
             shown.add_row(each.weights, *cells, lost, "yes" if each.passed else "NO")

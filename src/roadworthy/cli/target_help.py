@@ -19,7 +19,7 @@ def _meant(name: str) -> str:
 _MEANINGS = "; ".join(f"{_meant(row.name)}: {row.about}" for row in TARGETS.values())
 
 WRITTEN = f"{_MEANINGS}. Again for more."
-RUN = f"{_listed(map(_meant, TARGETS), 'or')}; again for more."
+RUN = f"{_listed((*map(_meant, TARGETS), 'wasm'), 'or')}; again for more."
 TRUST = f"Open files that are code: {_listed((n for n, r in TARGETS.items() if r.code), 'and')}."
 CANARY = "Try a file that was never loaded before in a child process first, under limits."
 SHOWN = (

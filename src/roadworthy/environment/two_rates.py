@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from roadworthy.originals.exact import GraphYardstick
-from roadworthy.originals.original import NoYardstick
+from roadworthy.originals.original import NoYardstick, TurningErrors
 from roadworthy.program import Program
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
@@ -48,9 +48,18 @@ class TwoRates:
         return self._each(inputs, memory, lambda g, i, m: g.shaken(i, m, ulps=ulps, seed=seed))
 
     def turned(
-        self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
+        self,
+        inputs: Mapping[str, Array],
+        memory: Mapping[str, Array],
+        *,
+        ulps: int,
+        seed: int,
+        errors: TurningErrors | None = None,
     ) -> Arrays:
         return self._each(inputs, memory, lambda g, i, m: g.turned(i, m, ulps=ulps, seed=seed))
+
+    def turning_errors(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> None:
+        """None: which graph a row goes through, and beside which others, its clock says."""
 
     def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
         try:

@@ -15,8 +15,9 @@ from functools import partial
 
 import numpy as np
 
-from roadworthy.cfile.kernels.dense import PANELS, Panels
-from roadworthy.cfile.source import HANDED, code, engine_source
+from roadworthy.cfile.constants import HANDED
+from roadworthy.cfile.kernels.panels import PANELS, Panels
+from roadworthy.cfile.source import code, engine_source
 from roadworthy.errors import BundleError
 from roadworthy.onnxgraph.graph import Graph, read
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import importlib.util
@@ -58,7 +59,8 @@ def command() -> list[str]:
 def _missing(what: str) -> CannotCompile:
     return CannotCompile(
         f"the target c needs a C compiler, and {what}",
-        hint="apt install gcc, or pip install ziglang, or leave c out of the targets",
+        hint="apt install gcc, or pip install ziglang; or leave c out of targets=[…], or load with "
+        "engine='onnx'",
     )
 
 
@@ -66,6 +68,13 @@ def library(files: Mapping[str, str], *, fast: bool = False) -> ctypes.CDLL:
     """The files compiled for this machine; what was compiled before is taken from the cache."""
     words = [*command(), *FLAGS, "-march=native", *(["-DPOLICY_FAST"] if fast else [])]
     return ctypes.CDLL(str(_built(words, files, ".so")))
+
+
+def program(folder: Path, files: Sequence[str]) -> Path:
+    """Files of a folder as a program, which nobody keeps."""
+    made = folder / "program"
+    _run([*command(), "-std=c99", "-O1", "-fno-trapping-math"], files, folder, made)
+    return made
 
 
 def extension(files: Mapping[str, str], name: str, folders: Sequence[str]) -> ModuleType:
@@ -99,9 +108,25 @@ def _built(words: list[str], files: Mapping[str, str], suffix: str) -> Path:
     for name, text in sorted(files.items()):
         key.update(f"{name}\0{text}\0".encode())
     place = _folder() / f"{key.hexdigest()}{suffix}"
-    if not place.is_file():
+    if not _is_whole(place):
         _compile(words, files, place)
     return place
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether a compiled file is there as it was written: a power cut may have left half of it."""
+    try:
+        return _proof(place).read_text(encoding="ascii") == _sum(place)
+    except OSError:
+        return False
+
+
+def _proof(place: Path) -> Path:
+    return place.with_name(f"{place.name}.sha256")
+
+
+def _sum(place: Path) -> str:
+    return hashlib.sha256(place.read_bytes()).hexdigest()
 
 
 def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
@@ -111,27 +136,49 @@ def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
             (Path(folder) / name).write_text(text, encoding="utf-8")
         made = Path(folder) / "policy.so"
         texts = [name for name in files if name.endswith(".c")]
-        environment = {**os.environ, "TMPDIR": folder}
-        run = subprocess.run(
-            [*words, *texts, "-o", str(made), "-lm"], cwd=folder, env=environment,
-            capture_output=True, text=True, timeout=_SECONDS,
-        )  # fmt: skip
-        if run.returncode:
-            said = [line for line in run.stderr.splitlines() if "error" in line.lower()]
-            raise CannotCompile(
-                f"{Path(words[0]).name} cannot compile the policy: "
-                f"{(said or run.stderr.splitlines() or ['no reason given'])[0].strip()}",
-                hint="set CC to another compiler (gcc, clang), or load with engine='onnx'",
-            )
+        _run(words, texts, Path(folder), made)
+        proof = Path(folder) / "sum"
+        proof.write_text(_sum(made), encoding="ascii")
         made.replace(place)
+        proof.replace(_proof(place))
+
+
+def _run(words: list[str], texts: Sequence[str], folder: Path, made: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    run = subprocess.run(
+        [*words, *texts, "-o", str(made), "-lm"], cwd=folder, env=environment,
+        capture_output=True, text=True, timeout=_SECONDS,
+    )  # fmt: skip
+    if run.returncode or not made.is_file():
+        said = [line for line in run.stderr.splitlines() if "error" in line.lower()]
+        raise CannotCompile(
+            f"{'zig' if 'ziglang' in words else Path(words[0]).name} cannot compile the policy: "
+            f"{(said or run.stderr.splitlines() or ['no reason given'])[0].strip()}",
+            hint=_advice(words, run.stderr),
+        )
+
+
+def _advice(words: list[str], said: str) -> str:
+    if "No space left" in said:
+        return "make room there, or set XDG_CACHE_HOME to a folder on another disk"
+    if "ziglang" in words:
+        return "load with engine='onnx', or pip install --upgrade ziglang"
+    return "set CC to another compiler (gcc, clang), or load with engine='onnx'"
 
 
 def _folder() -> Path:
-    """The cache: a folder that this user alone may write, since what lies there is run."""
+    """The cache: a folder that this user alone may write, since what lies there is run.
+
+    On a machine that keeps nothing it lasts as long as this process.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    folder = root / "roadworthy" / "c"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        root = Path(base) if base else Path.home() / ".cache"
+        folder = root / "roadworthy" / "c"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError):  # nothing may be written there, or nobody has a home
+        return _passing()
     state = folder.stat()
     if hasattr(os, "getuid") and (
         state.st_uid != os.getuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -141,6 +188,13 @@ def _folder() -> Path:
             hint=f"chmod 700 {folder}, or set XDG_CACHE_HOME to a folder of your own",
         )
     return folder
+
+
+@cache
+def _passing() -> Path:
+    folder = tempfile.mkdtemp(prefix="roadworthy-c-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 @cache

@@ -37,7 +37,8 @@ def load(
 
     Every file of a bundle is compared with its SHA-256 before anything parses it; a lone file
     has no such proof. `device` chooses where it runs ("cuda", "cuda:1": docs/gpu.md) and `engine`
-    the target, `onnx` unless said otherwise; on "cuda", `torch_export` where the bundle has it.
+    the target, `onnx` unless said otherwise; on "cuda", `torch_export` where the bundle has it;
+    "wasm" is the target `c` in a sandbox (docs/c.md).
     Targets that are code are opened only with `trust=True`. `seed` is for policies that draw
     noise; without it each load draws anew. `providers` are those of onnxruntime, in its own
     words, in place of the ones that belong to the device. An ONNX file that was never
@@ -51,6 +52,7 @@ def load(
             hint="rw.load('folder/'): the one that rw.export wrote",
         )
     place = Path(path)
+    engine, device = targets.placed(engine, device)
     if engine is not None:
         targets.get(engine)
     if place.is_dir() or (not place.exists() and restored(place)):
@@ -100,6 +102,7 @@ def engine_of(
     providers: Sequence[str] = (),
 ) -> AnyEngine:
     """The engine that runs a bundle; any number of policies may share it, one after another."""
+    engine, device = targets.placed(engine, device)
     wanted = "onnx" if engine is None and providers else engine
     target = engines.chosen(wanted, tuple(bundle.targets), where=str(bundle.folder), device=device)
     files = bundle.files_of(engines.files_from(target, tuple(bundle.targets), trust=trust))

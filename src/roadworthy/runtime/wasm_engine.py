@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.cfile.kernels.dense import Panels
+from roadworthy.cfile.kernels.panels import Panels
 from roadworthy.errors import BundleError, need
 from roadworthy.runtime.c_engine import LINE, PolicyText, is_short
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper

@@ -43,7 +43,7 @@ _FORM: Form = {
         "normalizers?": {"*": (str, {"kind": str})}, "action?": [{"kind": str}],
         "batch?": (None, int), "outputs?": (None, [(None, str)]), "environment?": str,
         "constants?": ([str], {}), "handed_over?": [str], "rewritten?": str,
-        "method?": (str, {"function": str}), "first_input?": [str],
+        "method?": (str, {"function": str}), "first_input?": [str], "grouped?": [str],
         "returned?": {"*": (int, str, [(int, str)])},
     },
 }  # fmt: skip

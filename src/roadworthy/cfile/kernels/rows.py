@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from roadworthy.cfile.elementwise import C_TYPES
+from roadworthy.cfile import library
+from roadworthy.cfile.elementwise import C_TYPES, wide
 from roadworthy.cfile.statements import Address, Call
 from roadworthy.cfile.values import Buffer, Leaf
 
@@ -45,114 +46,34 @@ def largest(x: Leaf, values: Buffer, places: Buffer, k: int, *, least: bool) -> 
 
 
 def functions() -> dict[str, str]:
-    found = {}
-    for kind in dict.fromkeys(C_TYPES.values()):
-        found[f"rw_sum_{kind}"] = _lanes("sum", kind, "x[k + j]")
-        found[f"rw_square_{kind}"] = _lanes("square", kind, "x[k + j] * x[k + j]")
-        found[f"rw_product_{kind}"] = _FOLD.format(
-            name="product", kind=kind, step=f"value = ({kind})(value * x[k]);"
-        )
-        for name, sign in (("max", ">"), ("min", "<")):
-            nan = "x[k] != x[k] || " if kind in ("float", "double") else ""
-            step = f"value = {nan}x[k] {sign} value ? x[k] : value;"
-            found[f"rw_{name}_{kind}"] = _FOLD.format(name=name, kind=kind, step=step)
-            found[f"rw_arg{name}_{kind}"] = _argument(name, kind, sign)
-            label = "largest" if name == "max" else "least"
-            found[f"rw_{label}_{kind}"] = _LARGEST.format(name=label, kind=kind, sign=sign)
-        found[f"rw_running_{kind}"] = _RUNNING.format(kind=kind)
-    return found
+    return {
+        name: text for kind in dict.fromkeys(C_TYPES.values()) for name, text in _of(kind).items()
+    }
 
 
-def _lanes(name: str, kind: str, term: str) -> str:
-    """A sum in 16 lanes that are then added in pairs: one order for every machine."""
-    return f"""\
-static void rw_{name}_{kind}(const {kind} *x, {kind} *y, int rows, int n)
-{{
-    int r, k, j;
-    for (r = 0; r < rows; r++, x += n) {{
-        {kind} sums[16] = {{0}};
-        for (k = 0; k + 16 <= n; k += 16) {{
-            for (j = 0; j < 16; j++) {{
-                sums[j] = ({kind})(sums[j] + {term});
-            }}
-        }}
-        for (j = 0; k + j < n; j++) {{
-            sums[j] = ({kind})(sums[j] + {term});
-        }}
-        for (k = 8; k > 0; k /= 2) {{
-            for (j = 0; j < k; j++) {{
-                sums[j] = ({kind})(sums[j] + sums[j + k]);
-            }}
-        }}
-        y[r] = sums[0];
-    }}
-}}"""
+def _of(kind: str) -> dict[str, str]:
+    """The kernels for one type of numbers."""
+    texts = library.functions("rows.c")
+    found: dict[str, str] = {}
 
+    def fill(template: str, **words: str) -> None:
+        name = library.filled(template, **words, TYPE=kind)
+        found[name] = library.filled(texts[template], **words, TYPE=kind, WIDE=wide(kind))
 
-_FOLD = """\
-static void rw_{name}_{kind}(const {kind} *x, {kind} *y, int rows, int n)
-{{
-    int r, k;
-    for (r = 0; r < rows; r++, x += n) {{
-        {kind} value = x[0];
-        for (k = 1; k < n; k++) {{
-            {step}
-        }}
-        y[r] = value;
-    }}
-}}"""
-
-_RUNNING = """\
-static void rw_running_{kind}(const {kind} *x, {kind} *y, int rows, int n)
-{{
-    int r, k;
-    for (r = 0; r < rows; r++, x += n, y += n) {{
-        y[0] = x[0];
-        for (k = 1; k < n; k++) {{
-            y[k] = ({kind})(y[k - 1] + x[k]);
-        }}
-    }}
-}}"""
-
-
-def _argument(name: str, kind: str, sign: str) -> str:
     real = kind in ("float", "double")
-    better = f"x[k] {sign} x[best]" + (" || x[k] != x[k]" if real else "")
-    # NaN is the end of the search: nothing comes before the first one.
-    held = " && x[best] == x[best]" if real else ""
-    return f"""\
-static void rw_arg{name}_{kind}(const {kind} *x, int64_t *y, int rows, int n)
-{{
-    int r, k, best;
-    for (r = 0; r < rows; r++, x += n) {{
-        best = 0;
-        for (k = 1; k < n{held}; k++) {{
-            best = {better} ? k : best;
-        }}
-        y[r] = best;
-    }}
-}}"""
-
-
-_LARGEST = """\
-static void rw_{name}_{kind}(const {kind} *x, {kind} *y, int64_t *places,
-    int rows, int n, int count)
-{{
-    int r, k, found, best, j, taken;
-    for (r = 0; r < rows; r++, x += n, y += count, places += count) {{
-        for (found = 0; found < count; found++) {{
-            best = -1;
-            for (k = 0; k < n; k++) {{
-                taken = 0;
-                for (j = 0; j < found; j++) {{
-                    taken |= places[j] == k;
-                }}
-                if (!taken && (best < 0 || x[k] {sign} x[best])) {{
-                    best = k;
-                }}
-            }}
-            y[found] = x[best];
-            places[found] = best;
-        }}
-    }}
-}}"""
+    fill("rw_LANES_TYPE", LANES="sum", TERM="(WIDE)x[k + j]")
+    fill("rw_LANES_TYPE", LANES="square", TERM="(WIDE)x[k + j] * (WIDE)x[k + j]")
+    fill("rw_FOLD_TYPE", FOLD="product", STEP="(TYPE)((WIDE)value * (WIDE)x[k])")
+    fill("rw_running_TYPE")
+    for name, most, sign in (("max", "largest", ">"), ("min", "least", "<")):
+        nan = "x[k] != x[k] || " if real else ""
+        fill("rw_FOLD_TYPE", FOLD=name, STEP=f"{nan}x[k] {sign} value ? x[k] : value")
+        fill(
+            "rw_argEXTREME_TYPE", EXTREME=name, SIGN=sign,
+            UNLESS_NAN=" && x[best] == x[best]" if real else "",
+            OR_NAN=" || x[k] != x[k]" if real else "",
+        )  # fmt: skip
+        first = ("x[k]", "x[best]") if name == "max" else ("x[best]", "x[k]")
+        greatest = " || ({0} != {0} && {1} == {1})".format(*first) if real else ""
+        fill("rw_MOST_TYPE", MOST=most, SIGN=sign, NAN_GREATEST=greatest)
+    return found

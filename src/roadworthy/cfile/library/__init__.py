@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
@@ -11,22 +12,33 @@ _HEAD = re.compile(r"^(?:static[^(]*?\b(rw_\w+)\()", re.M)
 
 
 @cache
-def functions() -> dict[str, str]:
-    """Name → text of every function in the files beside this one, in their order."""
+def text(file: str) -> str:
+    """A file beside this one."""
+    return resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
+
+
+@cache
+def functions(file: str) -> Mapping[str, str]:
+    """Name → text of every function in a file beside this one, in its order."""
     found: dict[str, str] = {}
-    for file in ("math.c",):
-        text = resources.files(__name__).joinpath(file).read_text(encoding="utf-8")
-        for block in text.split("\n}\n"):
-            head = _HEAD.search(block)
-            if head:
-                lines = block[: head.start()].rstrip().rpartition("\n\n")[2]
-                comment = f"{lines}\n" if lines.startswith("/*") and "*/" in lines else ""
-                body = block[head.start() :].replace("static inline", "RW_INLINE", 1)
-                found[head[1]] = f"{comment}{body}\n}}"
+    for block in text(file).split("\n}\n"):
+        head = _HEAD.search(block)
+        if head:
+            lines = block[: head.start()].rstrip().rpartition("\n\n")[2]
+            comment = f"{lines}\n" if lines.startswith("/*") and "*/" in lines else ""
+            body = block[head.start() :].replace("static inline", "RW_INLINE", 1)
+            found[head[1]] = f"{comment}{body}\n}}"
     return found
 
 
-def called(text: str, known: dict[str, str]) -> list[str]:
+def filled(template: str, **words: str) -> str:
+    """A function with the words in capitals that it leaves open."""
+    for word, own in words.items():
+        template = template.replace(word, own)
+    return template
+
+
+def called(text: str, known: Mapping[str, str]) -> list[str]:
     """The functions that a text calls, and those that they call, in the order of definition."""
     wanted: set[str] = set()
     front = set(_NAME.findall(text))

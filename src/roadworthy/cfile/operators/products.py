@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from roadworthy.cfile.elementwise import elementwise
-from roadworthy.cfile.kernels import dense
+from roadworthy.cfile.kernels import dense, panels
 from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
 from roadworthy.cfile.operators.views import joined, taken, view
@@ -33,8 +33,8 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
     if weights.known is not None:
         return multiplied(walk, leaf.buffer, weights.known[order], bias, shape, index)
     # What was computed is laid out as weights would be; the padding stays zero.
-    place = dense.places(k, n, rows=rows, dtype=x.dtype, panels=walk.panels)
-    held = walk.work(weights.dtype, dense.packed_size(k, n, rows=rows, dtype=x.dtype))
+    place = panels.places(k, n, rows=rows, dtype=x.dtype, panels=walk.panels)
+    held = walk.work(weights.dtype, panels.packed_size(k, n, rows=rows, dtype=x.dtype))
     if held.size != size(weights):
         zeros = view(walk, scalar(0, weights.dtype), lambda each: np.broadcast_to(each, held.size))
         walk.write(held, np.arange(held.size), zeros)
@@ -54,7 +54,9 @@ def multiplied(
 ) -> Value:
     """The product with known weights, stored as the walk says; its elements lie at `index`."""
     out = walk.work(x.dtype, dense.out_size(shape))
-    held, scale = dense.stored(weights, rows=shape.blocks, storage=walk.weights, panels=walk.panels)
+    held, scale = panels.stored(
+        weights, rows=shape.blocks, storage=walk.weights, panels=walk.panels
+    )
     start = dense.bias(bias if scale is None else None, shape, x.dtype)
     walk.add(dense.call(x, held, start, out, shape))
     value: Value = Leaf(out, index)

@@ -89,6 +89,22 @@ def _tile(node: Node, inputs: Inputs, old: Shape) -> Move:
     return lambda index: np.tile(index, times)
 
 
+def _depth_to_space(node: Node, inputs: Inputs, old: Shape) -> Move:
+    """Channels become places of a block; `SpaceToDepth` is the way back."""
+    rows, channels, high, wide = old
+    block = integer(node, "blocksize", 1)
+    if node.op == "SpaceToDepth":
+        apart = (rows, channels, high // block, block, wide // block, block)
+        made = (rows, channels * block * block, high // block, wide // block)
+        return lambda index: index.reshape(apart).transpose(0, 3, 5, 1, 2, 4).reshape(made)
+    made = (rows, channels // block**2, high * block, wide * block)
+    if text(node, "mode", "DCR") == "DCR":
+        split, order = (rows, block, block, made[1], high, wide), (0, 3, 4, 1, 5, 2)
+    else:
+        split, order = (rows, made[1], block, block, high, wide), (0, 1, 4, 2, 5, 3)
+    return lambda index: index.reshape(split).transpose(order).reshape(made)
+
+
 def _slice(node: Node, inputs: Inputs, old: Shape) -> Move:
     starts, ends = (known(inputs, place, "a slice").ravel().tolist() for place in (1, 2))
     axes = numbers(inputs, 3, "axes") or range(len(starts))
@@ -227,6 +243,7 @@ def _trilu(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 OPERATORS: dict[str, Lower] = {
     "Reshape": moving(_reshape), "Flatten": moving(_flatten), "Transpose": moving(_transpose),
     "Squeeze": moving(_squeeze), "Unsqueeze": moving(_unsqueeze), "Expand": moving(_expand),
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), moving(_depth_to_space)),
     "Tile": moving(_tile), "Slice": moving(_slice), "Split": _split, "Concat": _concat,
     "Pad": _pad, "Identity": _identity, "Dropout": _identity, "Shape": _shape, "Size": _shape,
     "ConstantOfShape": _filled, "Constant": _constant, "Range": _range, "EyeLike": _eye_like,

@@ -1,0 +1,40 @@
+"""The files of a policy under a name of its own, so that several can be in one program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from roadworthy.errors import UsageError
+
+USUAL = "policy"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+# What the header declares; ports may be called anything.
+_DECLARED = re.compile(
+    r"\bpolicy_(?=(?:state|inputs|outputs|work|work_size|init|reset|step|run)\b)"
+)
+_MACRO = re.compile(r"\bPOLICY_(?=\w)")
+_FILE = re.compile(r"\bpolicy(?=\.[ch]\b)")
+# The targets of CMake, of which a project has one of each name.
+_BUILT = re.compile(r"(?<=\()policy\b|\bpolicy(?=\))")
+_TESTED = re.compile(r"\bselftest\b(?!\.c)")
+
+
+def named(texts: Mapping[str, str], name: str) -> dict[str, str]:
+    """`walker_step` for `policy_step`, `WALKER_ROWS` for `POLICY_ROWS`, walker.c for policy.c."""
+    if not _NAME.fullmatch(name) or name.startswith("rw_"):
+        raise UsageError(
+            f"{name!r} cannot be the beginning of names in C",
+            where="name",
+            hint="small letters, digits and underscores, beginning with a letter: 'walker'",
+        )
+    if name == USUAL:
+        return dict(texts)
+    made = {_FILE.sub(name, file): _renamed(text, name) for file, text in texts.items()}
+    made["CMakeLists.txt"] = _TESTED.sub(f"{name}_selftest", made["CMakeLists.txt"])
+    return made
+
+
+def _renamed(text: str, name: str) -> str:
+    text = _MACRO.sub(f"{name.upper()}_", _DECLARED.sub(f"{name}_", text))
+    return _BUILT.sub(name, _FILE.sub(name, text))

@@ -1,0 +1,40 @@
+"""`roadworthy c`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roadworthy.cli import target_help
+from roadworthy.cli.console import out, print_json
+from roadworthy.cli.objects import refuse_missing
+
+
+def c_files(
+    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    target: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")],
+    name: Annotated[
+        str, typer.Option(help="What every name in them begins with: two policies, two names.")
+    ] = "policy",
+    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write a policy as C, from its ONNX file. Needs no PyTorch, and a C compiler to try it.
+
+    roadworthy c walker -o robot/walker --name walker
+
+    roadworthy c standup -o robot/standup --name standup
+
+    A program may then have both: walker_step and standup_step. The self-test is run here first.
+    """
+    refuse_missing(folder)
+    from roadworthy.writing_c import write_c
+
+    files = write_c(folder, target, name=name, canary=canary)
+    if as_json:
+        print_json({"files": [str(path) for path in files]})
+        return
+    for path in files:
+        out().print(str(path), markup=False, soft_wrap=True)

@@ -1,0 +1,74 @@
+"""`write_c`: the certified ONNX file of a bundle as C, wherever there is a compiler to try it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from roadworthy.border import answers
+from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.naming import USUAL, named
+from roadworthy.cfolder.selftest import selftest
+from roadworthy.errors import BundleError, CertificateFailed, UsageError
+from roadworthy.runtime import compiler
+from roadworthy.runtime.canary import refuse_unsafe
+from roadworthy.spec.bundle import POLICY, TRACE, Bundle
+from roadworthy.spec.trace import Trace
+
+
+@answers
+def write_c(
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    name: str = USUAL,
+    canary: bool = True,
+) -> tuple[Path, ...]:
+    """The policy of a bundle as C in a folder of its own; the paths of its files.
+
+    `name` is what every name in them begins with, in place of "policy": policies of several names
+    can be in one program. Before anything is written the self-test, which holds what the original
+    did, is compiled and run here.
+    """
+    bundle = Bundle.open(path)
+    if POLICY not in bundle.files:
+        raise BundleError(
+            f"the bundle has no {POLICY}, which C is written from",
+            where=str(path),
+            hint='export with targets=["onnx"]',
+        )
+    place = Path(folder)
+    if (place / "manifest.json").exists():
+        raise UsageError(
+            f"{place} is a bundle, whose files are listed and hashed",
+            hint="write the C into a folder beside it: -o walker_c",
+        )
+    model = bundle.files[POLICY]
+    refuse_unsafe(model, where=POLICY, canary=canary)
+    own = interface(model, bundle.signature)
+    trace = Trace.from_bytes(bundle.files[TRACE])
+    texts = named({**written(own), "selftest.c": selftest(own, trace)}, name)
+    _try(texts)
+    place.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        (place / file).write_text(text, encoding="ascii")
+    return tuple(place / file for file in texts)
+
+
+def _try(texts: Mapping[str, str]) -> None:
+    """Refuses C whose self-test does not pass here."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for file, text in texts.items():
+            (Path(scratch) / file).write_text(text, encoding="ascii")
+        files = [file for file in texts if file.endswith(".c")]
+        program = compiler.program(Path(scratch), files)
+        done = subprocess.run([program], capture_output=True, text=True)
+    if done.returncode:
+        raise CertificateFailed(
+            f"the self-test fails on this machine: {done.stdout.strip()}",
+            where="selftest.c",
+            hint="roadworthy verify FOLDER shows how the policy itself does here",
+        )

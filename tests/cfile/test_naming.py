@@ -1,0 +1,97 @@
+"""C under a name of its own: several policies in one program."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import roadworthy as rw
+from roadworthy.spec.port import BATCH
+from roadworthy.writing_c import write_c
+from tests.cfile.running import STRICT
+from tests.conftest import Exported
+
+ExportOnce = Callable[..., Exported]
+BOTH = """\
+#include "walker/walker.h"
+#include "standup/standup.h"
+#include <stdio.h>
+static walker_state walking;
+static walker_inputs seen;
+static walker_outputs moved;
+static standup_state standing;
+static standup_inputs felt;
+static standup_outputs pushed;
+int main(void)
+{
+    walker_init(&walking);
+    standup_init(&standing);
+    for (int i = 0; i < 3; i++) {
+        walker_step(&walking, &seen, &moved);
+        standup_step(&standing, &felt, &pushed);
+    }
+    printf("%.9g %.9g %d %d\\n", (double)moved.actions[0][0], (double)pushed.actions[0][0],
+        WALKER_ROWS, STANDUP_ROWS);
+    return 0;
+}
+"""
+
+
+def test_two_policies_are_in_one_program(export_once: ExportOnce, tmp_path: Path) -> None:
+    folders = {"walker": export_once("mlp").folder, "standup": export_once("lstm_pair").folder}
+    for name, folder in folders.items():
+        write_c(folder, tmp_path / name, name=name)
+    (tmp_path / "main.c").write_text(BOTH)
+    sources = [f"{name}/{name}.c" for name in folders]
+    words = ["gcc", *STRICT, "-O2", "main.c", *sources, "-lm", "-o", "main"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    wanted = []
+    for folder in folders.values():
+        policy = rw.load(folder, engine="c")
+        zeros = {
+            port.name: np.zeros(port.sizes({BATCH: 1}), port.dtype)
+            for port in policy.signature.inputs
+        }
+        wanted.append([policy.step(zeros)["actions"][0, 0] for _ in range(3)][-1])
+    assert [float(each) for each in said.split()[:2]] == pytest.approx(wanted, rel=1e-6)
+    assert said.split()[2:] == ["1", "1"]
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="apt install cmake")
+def test_cmake_builds_both_as_parts_of_one_project(export_once: ExportOnce, tmp_path: Path) -> None:
+    for name, policy in (("walker", "mlp"), ("standup", "lstm_pair")):
+        write_c(export_once(policy).folder, tmp_path / name, name=name)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.10)\nproject(robot C)\nenable_testing()\n"
+        "add_subdirectory(walker)\nadd_subdirectory(standup)\n"
+    )
+    for words in (("cmake", "-B", "build"), ("cmake", "--build", "build")):
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["ctest"], cwd=tmp_path / "build", check=True, capture_output=True)
+
+
+def test_the_usual_name_gives_the_files_of_an_export(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = export_once("mlp").folder
+    paths = write_c(folder, tmp_path / "c")
+    assert sorted(path.name for path in paths) == [
+        "CMakeLists.txt", "policy.c", "policy.h", "selftest.c",
+    ]  # fmt: skip
+    with pytest.raises(rw.UsageError, match="is a bundle"):
+        write_c(folder, folder)
+
+
+@pytest.mark.parametrize("name", ["", "2nd", "Walker", "my-policy", "rw_", "größe"])
+def test_names_that_c_does_not_take_are_refused(
+    name: str, export_once: ExportOnce, tmp_path: Path
+) -> None:
+    with pytest.raises(rw.UsageError, match="cannot be the beginning of names in C"):
+        write_c(export_once("mlp").folder, tmp_path / "c", name=name)
+    assert not (tmp_path / "c").exists()
