@@ -85,8 +85,14 @@ def test_random_outputs_are_refused_at_their_line(
     )
 
 
-def test_state_outside_of_the_module_is_shown_by_its_values(refuse: Refuse) -> None:
+def test_state_outside_of_the_module_is_named(refuse: Refuse) -> None:
     (finding,) = refuse(refused.GlobalCounter(), example=OBS)
+    assert (finding.code, finding.where) == ("RW112", "refused._CALLS[0]")
+    assert "return self.net(obs) + _CALLS[0]" in finding.what
+
+
+def test_ignored_state_that_matters_at_once_is_shown_by_its_values(refuse: Refuse) -> None:
+    (finding,) = refuse(refused.GlobalCounter(), example=OBS, ignore=["refused._CALLS[0]"])
     assert (finding.code, finding.where) == ("RW112", "GlobalCounter")
     match = re.match(
         r"two calls with the same inputs gave (\S+) and (\S+) for actions\[\d\]\[\d\]", finding.what

@@ -80,10 +80,12 @@ class ModuleAnalysis:
         self.signature = self._signature()
 
     def _refuse_left_behind(self, error: ExportError) -> None:
-        """A better error where it is undeclared state that has the rows of the example."""
+        """A better error where what differs can be named, or has the rows of the example."""
+        example, memory = self.example, self._given_memory()
+        if all(each.code == "RW112" for each in error.findings):
+            refuse_state(self.composed, example, memory, self._works_with)
         if any(each.code not in _BY_ROWS for each in error.findings):
             return
-        example, memory = self.example, self._given_memory()
         call = partial(probe.call_natively, self.composed, example, memory)
         known = [each.path for each in self.slots]
         places = made_at_first(self.source.module, call)

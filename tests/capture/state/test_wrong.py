@@ -14,6 +14,7 @@ import roadworthy as rw
 from tests.capture.state import world, wrong
 
 OBS = {"obs": torch.zeros(1, 4)}
+CALLS = [0]
 
 
 def refusal(module: nn.Module, folder: Path, **keywords: Any) -> tuple[rw.Finding, ...]:
@@ -41,6 +42,28 @@ def test_what_is_asked_of_the_world_is_refused_at_its_line(
     assert finding.code == code
     assert what in f"{finding.what} {finding.where}"
     assert finding.where.startswith(("world.py:", kind.__name__))
+
+
+class OfOneCall(wrong.Base):
+    """Another policy from a certain call on."""
+
+    def __init__(self, call: int) -> None:
+        super().__init__()
+        self.call = call
+        CALLS[0] = 0
+
+    def act(self, y: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:
+        CALLS[0] += 1
+        return y if CALLS[0] < self.call else y * 0
+
+
+@pytest.mark.parametrize("call", range(1, 13))
+def test_what_changes_in_the_midst_of_the_experiments_is_not_called_random(
+    call: int, tmp_path: Path
+) -> None:
+    found = refusal(OfOneCall(call), tmp_path)
+    assert {each.code for each in found} == {"RW112"}
+    assert "test_wrong.CALLS[0]" in found[0].where
 
 
 @pytest.mark.parametrize(

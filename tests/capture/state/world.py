@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import random
 import time
@@ -38,6 +39,18 @@ class ImportedClock(Base):
 class ClockIntoATensor(Base):
     def act(self, y: Tensor, obs: Tensor) -> Tensor:
         return y + 0 * time.perf_counter_ns()
+
+
+class PhaseOfAClock(Base):
+    """Another answer at every call: no two experiments agree."""
+
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y * math.sin(40.0 * time.time())
+
+
+class Blinking(Base):
+    def act(self, y: Tensor, obs: Tensor) -> Tensor:
+        return y if time.monotonic_ns() // 300_000 % 2 else y * 0
 
 
 class Calendar(Base):
@@ -142,6 +155,8 @@ QUESTIONS |= {
     Clock: ("RW124", "time.time"),
     ImportedClock: ("RW124", "time.monotonic"),
     ClockIntoATensor: ("RW124", "time.perf_counter_ns"),
+    PhaseOfAClock: ("RW124", "time.time"),
+    Blinking: ("RW124", "time.monotonic_ns"),
     Calendar: ("RW124", "datetime.now"),
     Today: ("RW124", "datetime.today"),
     LocalTime: ("RW124", "time.localtime"),
