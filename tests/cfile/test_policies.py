@@ -71,6 +71,24 @@ def test_sanitizers_find_nothing(name: str, export_once: ExportOnce, tmp_path: P
     passes(built(folder, *STRICT, *flags))
 
 
+def test_large_weights_are_read_from_alternating_ends_to_the_same_bits(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(300, 500), nn.Tanh(), nn.Linear(500, 3))
+    example = {"obs": torch.zeros(1, 300)}
+    bundle = rw.export(net, tmp_path / "bundle", example=example, targets=("onnx", "c"))
+    assert "work->back = !work->back;" in bundle.files["c/policy.c"].decode()
+    policy = rw.load(tmp_path / "bundle", engine="c")
+    obs = np.linspace(-1, 1, 300, dtype=np.float32)[None]
+    seen = [policy.step({"obs": obs})["actions"].tobytes() for _ in range(4)]
+    assert len(set(seen)) == 1
+
+
+def test_small_policy_has_no_room_for_the_end_it_reads_from(export_once: ExportOnce) -> None:
+    bundle = export_once("mlp").bundle
+    header = written(interface(bundle.files["policy.onnx"], bundle.signature))["policy.h"]
+    assert "policy_work;" in header
+    assert "int back;" not in header
+
+
 BITS = """
 #include "policy.h"
 #include <stdio.h>

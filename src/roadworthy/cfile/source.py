@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.constants import HANDED, SHORT, declared
 from roadworthy.cfile.elementwise import C_TYPES
+from roadworthy.cfile.kernels.dense import TURN
 from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
 from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
@@ -144,7 +145,16 @@ def work_struct(given: Code) -> list[str]:
         for place in (*given.inputs, *given.outputs)
         if _scattered(place)
     ]
+    if _turns(given):
+        members += [
+            "    /* Whether large weights are read from their end: a matter of speed alone. */"
+        ]
+        members += ["    int back;"]
     return members or ["    char nothing;"]
+
+
+def _turns(given: Code) -> bool:
+    return any(TURN in line for line in given.step)
 
 
 def _scattered(place: Place) -> bool:
@@ -207,6 +217,8 @@ def _run(given: Code, *, handed: bool) -> Iterator[str]:
         if _scattered(place) and place in given.outputs:
             whole = f"({place.kind} *)places[{number}]"
             yield from _copied(place, f"work->row_{place.name}", whole, gather=False)
+    if _turns(given):
+        yield f"        {TURN} = !{TURN};"
     yield "    }"
     yield "}"
 

@@ -23,6 +23,8 @@ from roadworthy.spec.port import Array
 NARROW_COLUMNS, NARROW_RUN = 32, 16
 # Rows and vectors of one block: its sums stay in registers.
 BLOCKS = (*((rows, wide) for rows in (4, 3, 1) for wide in (4, 2, 1)), (1, 8))
+# Weights of so many bytes are read from alternating ends, step by step: `TURN` says from which.
+LARGE, TURN = 2**17, "work->back"
 # How small weights are stored → the kernel that reads them.
 _SMALL = {"uint16": "rw_halves", "int8": "rw_bytes"}
 
@@ -87,7 +89,8 @@ def call(x: Buffer, weights: Buffer, held_bias: Buffer, out: Buffer, shape: Shap
         elif shape.blocks == 1 and stride <= NARROW_COLUMNS and k >= NARROW_RUN:
             return [f"rw_narrow({start}, {ends}, {at(out)}, {stride}, {k});"]
         elif shape.blocks == 1:
-            return [f"rw_vector({start}, {ends}, {at(out)}, {stride}, {k});"]
+            turn = TURN if 4 * k * stride >= LARGE else "0"
+            return [f"rw_vector({start}, {ends}, {at(out)}, {stride}, {k}, {turn});"]
         else:
             name = "rw_dense"
             sizes = [shape.rows, stride, *shape.strides, "RW_PANEL"]

@@ -59,15 +59,20 @@ static void rw_dense(const float *x, const float *w, const float *b, float *y,
     }
 }
 
-/* Panels side by side are streams of memory: several come faster than one. */
-static void rw_vector(const float *x, const float *w, const float *b, float *y, int n, int run)
+/* Panels side by side are streams of memory: several come faster than one. Where the last step
+   ended, the next one begins: of weights that fill a cache that end is still in it. */
+static void rw_vector(const float *x, const float *w, const float *b, float *y, int n, int run,
+    int back)
 {
     const int long_one = 8 * RW_LANES, short_one = 4 * RW_LANES;
     int start = 0;
     if (RW_COLUMNS < long_one && RW_LONG == 8) {
-        for (; n - start >= long_one; start += long_one, w += long_one * run) {
-            rw_side_8(x, w, b + start, y + start, run);
+        const int whole = n / long_one * long_one;
+        for (; start < whole; start += long_one) {
+            const int at = back ? whole - long_one - start : start;
+            rw_side_8(x, w + at * run, b + at, y + at, run);
         }
+        w += whole * run;
     }
     if (RW_COLUMNS < short_one && n - start >= short_one) {
         rw_side_4(x, w, b + start, y + start, run);
