@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import helper
@@ -289,6 +290,54 @@ def test_unknown_operator_is_refused_by_its_name() -> None:
         "[RW131] node_nonzero: the C writer does not know the operator NonZero"
         "\n  → leave c out of targets=[…], or write that line with other operators"
     )
+
+
+def test_attribute_that_the_operator_does_not_know_is_refused_by_its_name() -> None:
+    with pytest.raises(Unsupported, match=r"Relu: steepness=2"):
+        one("Relu", f(-1, 2), steepness=2)
+
+
+def test_result_that_nobody_computes_is_refused_where_it_is_used() -> None:
+    node = helper.make_node("Dropout", ["x"], ["y", "mask"])
+    both = {"y": (F, (2,)), "mask": (np.bool_, (2,))}
+    given = {"x": f(1, 2)}
+    assert run(model([node], given, {"y": both["y"]}), given)["y"].tolist() == [1, 2]
+    with pytest.raises(Unsupported, match=r"Dropout: its result 1, mask"):
+        run(model([node], given, both), given)
+
+
+def of_opset(made: bytes, version: int) -> bytes:
+    older = onnx.ModelProto.FromString(made)
+    older.opset_import[0].version = version
+    return bytes(older.SerializeToString())
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["", "in a branch"])
+def test_softmax_is_refused_in_opsets_where_it_was_another(*, inside: bool) -> None:
+    given = {"x": np.zeros((2, 3, 4), F), "chosen": np.array(True)}
+    out = (F, (2, 3, 4))
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
+    if inside:
+        port = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (2, 3, 4))
+        body = helper.make_graph([node], "body", [], [port])
+        node = helper.make_node("If", ["chosen"], ["y"], then_branch=body, else_branch=body)
+    made = model([node], given, {"y": out})
+    assert run(made, given)["y"].sum(axis=1) == pytest.approx(1)
+    with pytest.raises(Unsupported, match=r"does not know the operator Softmax of opset 11"):
+        run(of_opset(made, 11), given)
+
+
+def test_axes_and_sizes_of_older_opsets_are_read() -> None:
+    nodes = [
+        helper.make_node("Unsqueeze", ["x"], ["wide"], axes=[0]),
+        helper.make_node("ReduceSum", ["wide"], ["summed"], axes=[-1], keepdims=1),
+        helper.make_node("Squeeze", ["summed"], ["column"], axes=[0]),
+        helper.make_node("Split", ["column"], ["first", "rest"], split=[1, 2], axis=0),
+    ]
+    x = np.arange(12, dtype=F).reshape(3, 4)
+    made = model(nodes, {"x": x}, {"first": (F, (1, 1)), "rest": (F, (2, 1))})
+    got = run(of_opset(made, 11), {"x": x})
+    assert (np.concatenate([got["first"], got["rest"]]) == x.sum(axis=1, keepdims=True)).all()
 
 
 def test_bits_are_shifted_out_and_never_back_in() -> None:

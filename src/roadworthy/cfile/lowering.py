@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,6 +26,40 @@ Result = Value | Sequenced
 # What a node is given, in the order of its inputs; None where one is left out.
 Inputs = Sequence[Result | None]
 Lower = Callable[["Lowering", Node, Inputs], "Sequence[Result]"]
+
+
+# Attributes that say nothing of the result, or what the weights say as well; or how float8 is
+# rounded, and with how few bits a norm may be computed.
+_IDLE = (
+    "hidden_size", "kernel_shape", "momentum", "ratio", "seed", "sorted", "storage_order",
+    "saturate", "round_mode", "stash_type",
+)  # fmt: skip
+
+
+class Asked(Mapping[str, object]):
+    """Attributes of a node that know which of them its operator has asked for.
+
+    One that nobody asks for is a form of the operator that nobody knows.
+    """
+
+    def __init__(self, given: Mapping[str, object]) -> None:
+        self._given = given
+        self._asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> object:
+        self._asked.add(name)
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @property
+    def unknown(self) -> list[str]:
+        left = set(self._given) - self._asked - set(_IDLE)
+        return [f"{name}={value}" for name, value in self._given.items() if name in left]
 
 
 class Unsupported(ExportError):
@@ -130,9 +164,12 @@ class Lowering:
     def run(self, graph: Graph) -> list[Result]:
         self.scope.update({name: const(array) for name, array in graph.constants.items()})
         for node in graph.nodes:
-            for name, value in zip(node.outputs, self._lowered(node), strict=False):
-                if name:
-                    self.scope[name] = self._settled(name, value)
+            values = self._lowered(node)
+            for place, name in enumerate(node.outputs):
+                if name and place < len(values):
+                    self.scope[name] = self._settled(name, values[place])
+                elif name and self.uses[name]:
+                    raise _refusal(node, f"{node.op}: its result {place}, {name}")
         return [self.scope[each.name] for each in graph.outputs]
 
     def _lowered(self, node: Node) -> Sequence[Result]:
@@ -140,8 +177,12 @@ class Lowering:
         if lower is None:
             raise _refusal(node, f"the C writer does not know the operator {node.op}")
         given = [self.scope[name] if name else None for name in node.inputs]
+        attributes = Asked(node.attributes)
         try:
-            return lower(self, node, given)
+            values = lower(self, replace(node, attributes=attributes), given)
+            if attributes.unknown:
+                raise Unsupported(", ".join(attributes.unknown))
+            return values
         except Unsupported as error:
             raise _refusal(node, f"{node.op}: {error.findings[0].what}") from error
         except NotImplementedError as error:
@@ -189,7 +230,8 @@ def lowered(
 def _port(declared: Declared, dims: Mapping[str, int], role: str) -> Buffer:
     count = math.prod(_sizes(declared, dims))
     if not declared.dtype or count > MOST_ELEMENTS:
-        raise Unsupported(f"{declared.name}: a port of {count} elements of {declared.dtype or '?'}")
+        kind = declared.dtype or "a type that C lacks"
+        raise Unsupported(f"{declared.name}: a port of {count} elements of {kind}")
     return Buffer(dtype=np.dtype(declared.dtype), size=count, role=role, name=declared.name)  # type: ignore[arg-type]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +25,10 @@ DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
     9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
 }  # fmt: skip
+_ONNX = ("", "ai.onnx")
+# Operators whose rules changed, and since when they are today's. Others were given more forms: an
+# older one has attributes that its reader knows, or refuses.
+_RULES = {"Softmax": 13, "LogSoftmax": 13}
 # Which field of a TensorProto holds the numbers where they are not raw bytes.
 _NUMBERS = {4: "<f4", 10: "<f8"}
 
@@ -76,7 +80,25 @@ def _model(message: memoryview) -> Graph:
         raise ValueError("it has functions of its own, which Roadworthy never writes")
     if len(parts[7]) != 1:
         raise ValueError("it holds no graph")
-    return _graph(content(parts[7][0]))
+    graph = _graph(content(parts[7][0]))
+    for each in parts[8]:
+        domain, version = (grouped(content(each))[place] for place in (1, 2))
+        if last_text(domain) in _ONNX and version:
+            return _dated(graph, number(version[-1]))
+    return graph
+
+
+def _dated(graph: Graph, opset: int) -> Graph:
+    """The graph where operators that had other rules in its opset are called by another name."""
+    nodes = []
+    for node in graph.nodes:
+        op = f"{node.op} of opset {opset}" if opset < _RULES.get(node.op, 0) else node.op
+        attributes = {
+            name: _dated(value, opset) if isinstance(value, Graph) else value
+            for name, value in node.attributes.items()
+        }
+        nodes.append(replace(node, op=op, attributes=attributes))
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _graph(message: memoryview) -> Graph:
@@ -93,7 +115,7 @@ def _node(message: memoryview) -> Node:
     parts = grouped(message)
     op, domain = last_text(parts[4]), last_text(parts[7])
     return Node(
-        op=op if domain in ("", "ai.onnx") else f"{domain}.{op}",
+        op=op if domain in _ONNX else f"{domain}.{op}",
         name=last_text(parts[3]),
         inputs=tuple(map(text, parts[1])),
         outputs=tuple(map(text, parts[2])),
@@ -131,7 +153,10 @@ def _tensor(message: memoryview) -> tuple[str, Array]:
     name = last_text(parts[8])
     if any(parts[13]) or any(parts[14]):
         raise ValueError(f"{name or 'a constant'} lies in another file")
-    dtype = np.dtype(DTYPES[number(parts[2][-1])] if parts[2] else "float32")
+    kind = number(parts[2][-1]) if parts[2] else 1
+    if kind not in DTYPES:
+        raise ValueError(f"{name or 'a constant'} has numbers of type {kind}")
+    dtype = np.dtype(DTYPES[kind])
     if parts[9]:
         array = np.frombuffer(content(parts[9][-1]), dtype.newbyteorder("<")).astype(dtype)
     else:

@@ -91,6 +91,8 @@ def _pow(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 
 def _bit_shift(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    if needed(inputs, 0).dtype.kind != "u":  # a sign has rules of its own
+        raise Unsupported(str(needed(inputs, 0).dtype))
     op = "ShiftLeft" if text(node, "direction", "") == "LEFT" else "ShiftRight"
     return [elementwise(op, needed(inputs, 0), needed(inputs, 1))]
 
@@ -125,7 +127,7 @@ def _bent(node: Node, x: Value) -> Value:
     if node.op == "HardSwish":
         return mul(x, _hard(x, 1 / 6, 0.5))
     if node.op == "Swish":
-        return mul(x, elementwise("Sigmoid", x))
+        return mul(x, elementwise("Sigmoid", mul(number_of(number(node, "alpha", 1.0)), x)))
     if node.op == "Mish":
         return mul(x, elementwise("Tanh", elementwise("Softplus", x)))
     assert node.op == "Softsign"
@@ -162,6 +164,8 @@ def _batch_norm(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         known(inputs, place, "a statistic").reshape(shape) for place in range(1, 5)
     )
     epsilon = number(node, "epsilon", 1e-5)
+    if integer(node, "training_mode", 0):
+        raise Unsupported("training_mode=1")
     # In double, and rounded once: two factors for each channel.
     factor = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
     offset = shift - mean.astype(np.float64) * factor

@@ -142,10 +142,12 @@ def _pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     if integer(node, "ceil_mode", 0) or len(node.outputs) > 1:
         raise Unsupported("ceil_mode=1, or the places of the greatest")
     mean = kind == "mean"
-    if mean and any(a or b for a, b in sides) and not integer(node, "count_include_pad", 0):
+    whole = integer(node, "count_include_pad", 0)
+    if mean and any(a or b for a, b in sides) and not whole:
         raise Unsupported("count_include_pad=0 with a border")
-    lowest = 0.0 if mean else -np.inf
-    x = walk.stored(padded(walk, x, [(0, 0), (0, 0), *sides], scalar(lowest, x.dtype)))
+    lowest = -np.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+    outside = 0.0 if mean else lowest
+    x = walk.stored(padded(walk, x, [(0, 0), (0, 0), *sides], scalar(outside, x.dtype)))
     index = x.index
     for axis, windows in enumerate(_windows(x.shape[2:], kernel, strides, dilations)):
         index = index.take(windows, axis=2 + axis)

@@ -63,6 +63,11 @@ def known(inputs: Inputs, position: int, what: str) -> Array:
     return found
 
 
+def listed(node: Node, inputs: Inputs, name: str) -> list[int] | None:
+    """Whole numbers that are an input today, and were an attribute in older opsets."""
+    return numbers(inputs, 1, name) or integers(node, name, ()) or None
+
+
 def numbers(inputs: Inputs, position: int, what: str) -> list[int] | None:
     """Known whole numbers, or None where the input is left out."""
     if given(inputs, position) is None:

@@ -13,7 +13,7 @@ from roadworthy.cfile.elementwise import add, div, elementwise, mul, sub
 from roadworthy.cfile.kernels import rows as kernels
 from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.products import rounded
-from roadworthy.cfile.operators.reading import given, integer, needed, number, numbers
+from roadworthy.cfile.operators.reading import given, integer, listed, needed, number, numbers
 from roadworthy.cfile.operators.views import taken, view
 from roadworthy.cfile.values import Leaf, Value, nodes, scalar, size
 from roadworthy.onnxgraph.graph import Node
@@ -49,10 +49,8 @@ def reduced(walk: Lowering, x: Value, axes: Sequence[int], kind: str, *, keep: b
 
 
 def _axes(node: Node, inputs: Inputs, x: Value) -> list[int]:
-    axes = numbers(inputs, 1, "axes")
-    if axes:
-        return axes
-    return [] if integer(node, "noop_with_empty_axes", 0) else list(range(len(x.shape)))
+    every = [] if integer(node, "noop_with_empty_axes", 0) else list(range(len(x.shape)))
+    return listed(node, inputs, "axes") or every
 
 
 def _reduce(
@@ -62,11 +60,10 @@ def _reduce(
     walk: Lowering, node: Node, inputs: Inputs,
 ) -> list[Value]:  # fmt: skip
     x = needed(inputs, 0)
-    axes = _axes(node, inputs, x)
+    axes, keep = _axes(node, inputs, x), bool(integer(node, "keepdims", 1))
     if not axes and len(x.shape):
         return [x]
     count = math.prod(x.shape[axis] for axis in axes)
-    keep = bool(integer(node, "keepdims", 1))
     y = reduced(walk, before(x) if before else x, axes, kind, keep=keep)
     return [after(y, count) if after else rounded(y)]
 

@@ -16,6 +16,7 @@ from roadworthy.cfile.operators.reading import (
     integer,
     integers,
     known,
+    listed,
     needed,
     numbers,
     text,
@@ -65,17 +66,17 @@ def _flatten(node: Node, inputs: Inputs, old: Shape) -> Move:
 
 
 def _transpose(node: Node, inputs: Inputs, old: Shape) -> Move:
-    order = integers(node, "perm", range(len(old))[::-1])
+    order = integers(node, "perm", [*range(len(old))][::-1])
     return lambda index: index.transpose(order)
 
 
 def _squeeze(node: Node, inputs: Inputs, old: Shape) -> Move:
-    axes = numbers(inputs, 1, "axes")
+    axes = listed(node, inputs, "axes")
     return lambda index: np.squeeze(index, None if axes is None else tuple(axes))
 
 
 def _unsqueeze(node: Node, inputs: Inputs, old: Shape) -> Move:
-    axes = known(inputs, 1, "axes").ravel().tolist()
+    axes = listed(node, inputs, "axes") or []
     return lambda index: np.expand_dims(index, axes)
 
 
@@ -93,12 +94,14 @@ def _depth_to_space(node: Node, inputs: Inputs, old: Shape) -> Move:
     """Channels become places of a block; `SpaceToDepth` is the way back."""
     rows, channels, high, wide = old
     block = integer(node, "blocksize", 1)
+    depth_first = text(node, "mode", "DCR") == "DCR"
     if node.op == "SpaceToDepth":
-        apart = (rows, channels, high // block, block, wide // block, block)
+        split = (rows, channels, high // block, block, wide // block, block)
+        order = (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)
         made = (rows, channels * block * block, high // block, wide // block)
-        return lambda index: index.reshape(apart).transpose(0, 3, 5, 1, 2, 4).reshape(made)
+        return lambda index: index.reshape(split).transpose(order).reshape(made)
     made = (rows, channels // block**2, high * block, wide * block)
-    if text(node, "mode", "DCR") == "DCR":
+    if depth_first:
         split, order = (rows, block, block, made[1], high, wide), (0, 3, 4, 1, 5, 2)
     else:
         split, order = (rows, made[1], block, block, high, wide), (0, 1, 4, 2, 5, 3)
@@ -116,7 +119,7 @@ def _slice(node: Node, inputs: Inputs, old: Shape) -> Move:
 
 
 def _split(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
-    x, sizes = needed(inputs, 0), numbers(inputs, 1, "sizes")
+    x, sizes = needed(inputs, 0), listed(node, inputs, "split")
     axis = integer(node, "axis", 0)
     if sizes is None:
         parts = integer(node, "num_outputs", len(node.outputs))
@@ -194,6 +197,12 @@ def _identity(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     return [needed(inputs, 0)]
 
 
+def _dropout(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    if given(inputs, 2) is not None and known(inputs, 2, "a mode").any():
+        raise Unsupported("training_mode=1")
+    return [needed(inputs, 0)]
+
+
 def _shape(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     shape = needed(inputs, 0).shape
     if node.op == "Size":
@@ -245,7 +254,7 @@ OPERATORS: dict[str, Lower] = {
     "Squeeze": moving(_squeeze), "Unsqueeze": moving(_unsqueeze), "Expand": moving(_expand),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), moving(_depth_to_space)),
     "Tile": moving(_tile), "Slice": moving(_slice), "Split": _split, "Concat": _concat,
-    "Pad": _pad, "Identity": _identity, "Dropout": _identity, "Shape": _shape, "Size": _shape,
+    "Pad": _pad, "Identity": _identity, "Dropout": _dropout, "Shape": _shape, "Size": _shape,
     "ConstantOfShape": _filled, "Constant": _constant, "Range": _range, "EyeLike": _eye_like,
     "Trilu": _trilu,
 }  # fmt: skip
