@@ -57,6 +57,19 @@ def test_a_number_that_is_nearly_idle_is_kept(name: str, tmp_path: Path) -> None
     np.testing.assert_allclose(got, module(obs), rtol=2e-5, atol=1e-6)
 
 
+def test_the_same_number_is_kept_as_often_as_it_is_used(tmp_path: Path) -> None:
+    module = Doing(
+        lambda x: (
+            torch.nn.functional.pairwise_distance(x, x.flip(-1), keepdim=True)
+            + torch.nn.functional.pairwise_distance(x, 2 * x, keepdim=True)
+        )
+    )
+    rw.export(module, tmp_path / "b", example={"obs": torch.zeros(1, 4)})
+    obs = torch.randn(5, 4)
+    got = rw.load(tmp_path / "b").act(obs.numpy())
+    np.testing.assert_allclose(got, module(obs), rtol=2e-5, atol=1e-6)
+
+
 def test_what_is_idle_is_left_out(tmp_path: Path) -> None:
     rw.export(
         Doing(lambda x: torch.tanh((x + 0.0) * 1.0)), tmp_path / "b",

@@ -120,6 +120,22 @@ class GlobalCounter(Base):
         return self.net(obs) + _CALLS[0]
 
 
+class Adjacent(nn.Module):
+    """A graph's weights, as graph networks hold them."""
+
+    def __init__(self, weights: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weights", weights)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return (self.weights @ obs.T).T
+
+
+class Sparse(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.net(obs).to_sparse()
+
+
 class OwnGenerator(Base):
     def __init__(self) -> None:
         super().__init__()

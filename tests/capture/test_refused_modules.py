@@ -234,6 +234,25 @@ def test_lazy_module_that_never_ran_is_refused(refuse: Refuse) -> None:
     assert finding.what == "the parameter has no size yet: its lazy module has never run"
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning")
+@pytest.mark.parametrize("way", ["to_sparse", "to_sparse_csr"])
+def test_sparse_weights_are_refused_and_go_in_as_the_hint_says(
+    refuse: Refuse, tmp_path: Path, way: str
+) -> None:
+    module = refused.Adjacent(getattr(torch.eye(4), way)())
+    (finding,) = refuse(module, example=OBS)
+    assert finding.where == "Adjacent.weights"
+    assert finding.hint == ("make it dense before the export: weights.to_dense(); multiply with @")
+    rw.export(refused.Adjacent(module.weights.to_dense()), tmp_path / "bundle", example=OBS)
+
+
+def test_sparse_result_is_refused(refuse: Refuse) -> None:
+    (finding,) = refuse(refused.Sparse(), example=OBS)
+    assert (finding.code, finding.what) == (
+        "RW190", "forward returns a tensor that is torch.sparse_coo",
+    )  # fmt: skip
+
+
 def test_function_is_no_module(refuse: Refuse) -> None:
     (finding,) = refuse(lambda obs: obs, example=OBS)
     assert finding.what == "expected a torch.nn.Module, got function"

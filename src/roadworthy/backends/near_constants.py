@@ -7,6 +7,7 @@ number gets an axis of one element, which changes nothing else.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import onnx_ir as ir
 import onnxscript.optimizer
@@ -23,6 +24,7 @@ def keep_near_constants(model: ir.Model) -> None:
     InlinePass()(model)
     # Numbers come as float64 and are cast: what enters the operator is known when that is done.
     onnxscript.optimizer.fold_constants(model)
+    times: Counter[str] = Counter()
     for node in list(model.graph.all_nodes()):
         if node.op_type not in _IDLE or node.domain:
             continue
@@ -32,7 +34,10 @@ def keep_near_constants(model: ir.Model) -> None:
                 continue  # beside a number without axes the result would get one
             number = ir.convenience.get_const_tensor(value)
             if number is not None and _is_nearly(number, _IDLE[node.op_type]):
-                node.replace_input_with(place, _with_an_axis(node, value, number))
+                times[str(value.name)] += 1
+                # Folded numbers share a name where they share their value.
+                name = f"{value.name}_kept{times[str(value.name)]}"
+                node.replace_input_with(place, _with_an_axis(node, name, number))
 
 
 def _is_nearly(number: ir.TensorProtocol, idle: float) -> bool:
@@ -42,8 +47,8 @@ def _is_nearly(number: ir.TensorProtocol, idle: float) -> bool:
     return found != idle and math.isclose(found, idle, rel_tol=_NEAR, abs_tol=_NEAR)
 
 
-def _with_an_axis(node: ir.Node, value: ir.Value, number: ir.TensorProtocol) -> ir.Value:
-    tensor = ir.Tensor(number.numpy().reshape(1), name=f"{value.name}_kept")
+def _with_an_axis(node: ir.Node, name: str, number: ir.TensorProtocol) -> ir.Value:
+    tensor = ir.Tensor(number.numpy().reshape(1), name=name)
     constant = ir.node("Constant", [], attributes={"value": tensor})
     kept = constant.outputs[0]
     kept.name, kept.shape, kept.dtype = tensor.name, ir.Shape([1]), number.dtype

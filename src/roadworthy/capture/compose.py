@@ -209,6 +209,13 @@ def named_outputs(result: Any, source: Source) -> Tensors:
                 if tensor is None and len(tensors) > 1
                 else "return a tensor with one row for each row of the input, or do not return it",
             )
+        if tensor.layout is not torch.strided:
+            raise ExportError(
+                f"{source.called} returns a tensor that is {tensor.layout}",
+                code="RW190",
+                where=return_line(source.code) or where,
+                hint="keep it dense on the way: an artifact has no other tensors",
+            )
     wanted = source.outputs if source.outputs is not None else names
     if wanted is None and len(tensors) > 1:
         raise UsageError(

@@ -27,6 +27,8 @@ def export_mode(source: Source) -> Iterator[None]:
     original = [] if source.rewritten is None else [source.rewritten.module]
     modules = [source.module, *original, *_modules(source)]
     _refuse_lazy(source.module)
+    for module in modules:
+        _refuse_sparse(module)
     with (
         preserved(*modules),
         one_thread(),
@@ -96,6 +98,16 @@ def _refuse_lazy(module: torch.nn.Module) -> None:
                 "the parameter has no size yet: its lazy module has never run",
                 where=f"{type(module).__name__}.{name}",
                 hint="load the trained weights, or call the module once",
+            )
+
+
+def _refuse_sparse(module: torch.nn.Module) -> None:
+    for name, tensor in walk(module):
+        if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
+            raise UsageError(
+                f"the tensor is {tensor.layout}, and an artifact has dense ones",
+                where=f"{type(module).__name__}.{name}",
+                hint=f"make it dense before the export: {name}.to_dense(); multiply with @",
             )
 
 

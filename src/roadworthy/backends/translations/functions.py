@@ -119,6 +119,29 @@ def logcumsumexp(self: Any, dim: int) -> Any:
     return _cumulated(self, dim, like(-math.inf, self), reduced)
 
 
+def softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+    """In the dtype that was asked for: torchlib casts only what came out."""
+    return _over(self, dtype, lambda x: op.Softmax(x, axis=dim))
+
+
+def log_softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+    return _over(self, dtype, lambda x: op.LogSoftmax(x, axis=dim))
+
+
+def mean(
+    self: Any, dim: Sequence[int] | None, keepdim: bool = False, dtype: int | None = None
+) -> Any:
+    axes = [int(each) for each in dim or range(len(self.shape))]
+    keep = int(keepdim) if len(self.shape) else 1
+    return _over(self, dtype, lambda x: op.ReduceMean(x, axes, keepdims=keep))
+
+
+def _over(self: Any, dtype: int | None, write: Callable[[Any], Any]) -> Any:
+    """Something along axes, of a value in a certain dtype; one without axes has one meanwhile."""
+    given = self if dtype in (-1, None) else op.Cast(self, to=dtype)
+    return write(given) if len(self.shape) else op.Squeeze(write(op.Unsqueeze(given, [0])), [0])
+
+
 def cumprod(self: Any, dim: int, dtype: int = -1) -> Any:
     if dtype not in (-1, None):
         raise NotImplementedError("cumprod with another dtype")
@@ -185,6 +208,9 @@ TABLE = {
     _aten.logcumsumexp.default: logcumsumexp,
     _aten.logsumexp.default: logsumexp,
     _aten.cumprod.default: cumprod,
+    _aten.softmax.int: softmax,
+    _aten.log_softmax.int: log_softmax,
+    _aten.mean.dim: mean,
     _aten._cdist_forward.default: cdist,
     _aten.logit.default: logit,
     _aten.xlogy.Tensor: xlogy,
