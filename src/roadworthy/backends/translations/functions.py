@@ -136,6 +136,20 @@ def mean(
     return _over(self, dtype, lambda x: op.ReduceMean(x, axes, keepdims=keep))
 
 
+def amax(self: Any, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+    """Over every axis where none is named: torchlib wants one."""
+    return _extreme(op.ReduceMax, self, dim, keepdim)
+
+
+def amin(self: Any, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+    return _extreme(op.ReduceMin, self, dim, keepdim)
+
+
+def _extreme(write: Any, self: Any, dim: Sequence[int], keepdim: bool) -> Any:
+    axes = [int(each) for each in dim or range(len(self.shape))]
+    return write(self, axes, keepdims=int(keepdim)) if len(self.shape) else op.Identity(self)
+
+
 def _over(self: Any, dtype: int | None, write: Callable[[Any], Any]) -> Any:
     """Something along axes, of a value in a certain dtype; one without axes has one meanwhile."""
     given = self if dtype in (-1, None) else op.Cast(self, to=dtype)
@@ -211,6 +225,8 @@ TABLE = {
     _aten.softmax.int: softmax,
     _aten.log_softmax.int: log_softmax,
     _aten.mean.dim: mean,
+    _aten.amax.default: amax,
+    _aten.amin.default: amin,
     _aten._cdist_forward.default: cdist,
     _aten.logit.default: logit,
     _aten.xlogy.Tensor: xlogy,
