@@ -88,7 +88,10 @@ def test_the_usual_name_gives_the_files_of_an_export(
         write_c(folder, folder)
 
 
-@pytest.mark.parametrize("name", ["", "2nd", "Walker", "my-policy", "rw_", "größe"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "2nd", "Walker", "my-policy", "rw_", "größe", "rw", "selftest", "stdint", "math", "test"],
+)
 def test_names_that_c_does_not_take_are_refused(
     name: str, export_once: ExportOnce, tmp_path: Path
 ) -> None:

@@ -71,6 +71,35 @@ def test_sanitizers_find_nothing(name: str, export_once: ExportOnce, tmp_path: P
     passes(built(folder, *STRICT, *flags))
 
 
+@pytest.mark.parametrize("sizes", [(1, 8, 1), (4, 16, 2), (3, 16, 3)])
+@pytest.mark.parametrize("flags", [("-O2", "-march=native"), ("-O3", "-mavx2")], ids=" ".join)
+def test_small_policies_compile_without_a_warning_for_wide_vectors(
+    sizes: tuple[int, int, int], flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    if "-mavx2" in flags and platform.machine() != "x86_64":
+        flags = flags[:1]
+    wide, hidden, narrow = sizes
+    net = nn.Sequential(nn.Linear(wide, hidden), nn.Tanh(), nn.Linear(hidden, narrow))
+    bundle = rw.export(net, tmp_path / "bundle", example={"obs": torch.zeros(1, wide)})
+    folder = write(bundle, tmp_path / "c")
+    assert " 0 values beyond" in passes(built(folder, *STRICT, *flags))
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
+def test_history_read_in_both_directions(kind: type[nn.RNNBase], tmp_path: Path) -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = kind(5, 8, batch_first=True, bidirectional=True)
+
+        def forward(self, history: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.cell(history)[0][:, -1]
+            return out
+
+    example = {"history": torch.zeros(1, 7, 5)}
+    rw.export(Both(), tmp_path / "bundle", example=example, targets=("onnx", "c"))
+
+
 def test_large_weights_are_read_from_alternating_ends_to_the_same_bits(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Linear(300, 500), nn.Tanh(), nn.Linear(500, 3))
     example = {"obs": torch.zeros(1, 300)}

@@ -93,6 +93,13 @@ def conversion_failure(error: BaseException) -> ExportError:
     if operator.partition(".")[0] not in _TORCHS_OWN:
         return ExportError(findings=list(_untranslated(node, f"{operator}.{overload}")))
     name = operator.partition(".")[2]
+    if _is_complex(node):
+        return ExportError(
+            f"ONNX has no complex numbers, and torch's {name} is given some",
+            code="RW105",
+            where=where,
+            hint="compute with the real and the imaginary part: torch.view_as_real(x)",
+        )
     advice = replacement(name) or "write the line with other operators"
     return ExportError(
         f"ONNX has no operator for torch's {name}",
@@ -100,6 +107,11 @@ def conversion_failure(error: BaseException) -> ExportError:
         where=where,
         hint=f"{advice}; or rw.export(…, translations={{torch.ops.{operator}.{overload}: …}})",
     )
+
+
+def _is_complex(node: torch.fx.Node | None) -> bool:
+    given = [each.meta.get("val") for each in node.all_input_nodes] if node is not None else []
+    return any(isinstance(each, torch.Tensor) and each.is_complex() for each in given)
 
 
 def _translation_failure(error: BaseException) -> ExportError | None:

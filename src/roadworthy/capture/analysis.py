@@ -144,6 +144,15 @@ class ModuleAnalysis:
                 )
         slots, initial = declared_slots(self.source)
         for port, value in initial.items():
+            if value.is_complex():
+                kind = str(value.dtype).removeprefix("torch.")
+                raise ExportError(
+                    f"a port cannot have dtype {kind}",
+                    code="RW022",
+                    where=port,
+                    hint="keep its parts: torch.view_as_real(x), and torch.view_as_complex where "
+                    "it is used",
+                )
             if not value.isfinite().all():
                 raise UsageError(
                     "the initial value of the memory is NaN or infinite",

@@ -6,8 +6,10 @@ import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.autocast import InFloat32, casts
+from roadworthy.capture.detached import data_is_detached, reads_data
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.failures import capture_failure
+from roadworthy.capture.failures.explain import classes_of
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.probe import random_line, run
 from roadworthy.capture.recipe import recipe
@@ -155,7 +157,8 @@ def _graph(
         *(inputs[name] for name in analysis.composed.input_names),
         *(memory[name] for name in analysis.composed.memory_names),
     )
-    try:
+
+    def captured() -> torch.export.ExportedProgram:
         with traceable():
             return torch.export.export(
                 step or analysis.step,
@@ -166,6 +169,15 @@ def _graph(
                 # reason to refuse; sizes are tried on the result.
                 prefer_deferred_runtime_asserts_over_guards=True,
             )
+
+    module = analysis.source.module
+    try:
+        try:
+            return captured()
+        except Exception as error:
+            if not reads_data(error, classes_of(module)):
+                raise
+            with data_is_detached():
+                return captured()
     except Exception as error:  # torch.export raises what it likes, user errors included
-        module = analysis.source.module
         raise capture_failure(error, type(module).__name__, module) from error

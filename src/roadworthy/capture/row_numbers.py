@@ -77,14 +77,15 @@ class RowNumber:
         return id(self)
 
 
+READ = "a number that is memory is read by {how}; a graph would freeze its value"
+COMPUTE = (
+    "compute with it instead: torch.where(condition, a, b) for a branch, torch.sin for math.sin, "
+    "torch.ones_like(obs[:, :1]) * number for torch.tensor([[number]])"
+)
+
+
 def _refuse(how: str) -> NoReturn:
-    raise ExportError(
-        f"a number that is memory is read by {how}; a graph would freeze its value",
-        code="RW103",
-        where=current_line(),
-        hint="compute with it instead: torch.where(condition, a, b) for a branch, torch.sin for "
-        "math.sin, torch.ones_like(obs[:, :1]) * number for torch.tensor([[number]])",
-    )
+    raise ExportError(READ.format(how=how), code="RW103", where=current_line(), hint=COMPUTE)
 
 
 def _fitted(value: Any, axes: int, like: torch.Tensor) -> Any:

@@ -9,6 +9,15 @@ from roadworthy.errors import UsageError
 
 USUAL = "policy"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+# Headers of C and targets of CMake; `rw_step` is the policy's own, and so is selftest.c.
+_TAKEN = {
+    "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits",
+    "locale", "math", "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef",
+    "stdint", "stdio", "stdlib", "stdnoreturn", "string", "tgmath", "threads", "time", "uchar", "wchar",
+    "wctype", "memory", "new", "version", "unistd", "pthread", "sched",
+    "all", "clean", "depend", "edit_cache", "help", "install", "package", "rebuild_cache", "test",
+    "rw", "selftest",
+}  # fmt: skip
 # What the header declares; ports may be called anything.
 _DECLARED = re.compile(
     r"\bpolicy_(?=(?:state|inputs|outputs|work|work_size|init|reset|step|run)\b)"
@@ -22,11 +31,12 @@ _TESTED = re.compile(r"\bselftest\b(?!\.c)")
 
 def named(texts: Mapping[str, str], name: str) -> dict[str, str]:
     """`walker_step` for `policy_step`, `WALKER_ROWS` for `POLICY_ROWS`, walker.c for policy.c."""
-    if not _NAME.fullmatch(name) or name.startswith("rw_"):
+    if not _NAME.fullmatch(name) or name.startswith("rw_") or name in _TAKEN:
         raise UsageError(
-            f"{name!r} cannot be the beginning of names in C",
+            f"{name!r} cannot be the beginning of names in C, and the name of its files",
             where="name",
-            hint="small letters, digits and underscores, beginning with a letter: 'walker'",
+            hint="small letters, digits and underscores, beginning with a letter, and no name "
+            "that C or CMake has: 'walker'",
         )
     if name == USUAL:
         return dict(texts)

@@ -84,7 +84,21 @@ def index_put(self: Any, indices: Sequence[Any], values: Any, accumulate: bool =
     return aten_index_put(self, _as_places(indices), values, accumulate)
 
 
+def where(condition: Any, self: Any, other: Any) -> Any:
+    """Also of the types that onnxruntime's Where lacks."""
+    if self.dtype == ir.DataType.BOOL:
+        return op.Or(op.And(condition, self), op.And(op.Not(condition), other))
+    if self.dtype in _SHORT:
+        wide = (op.Cast(each, to=ir.DataType.INT32) for each in (self, other))
+        return op.Cast(op.Where(condition, *wide), to=self.dtype)
+    return op.Where(condition, self, other)
+
+
+# Whole numbers that onnxruntime's Where lacks, and that fit in an int32.
+_SHORT = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT16)
+
 TABLE = {
+    _aten.where.self: where,
     _aten.index.Tensor: index,
     _aten.index_put.default: index_put,
     _aten.scatter_add.default: scatter_add,

@@ -12,6 +12,8 @@ READ_SIZES = (
 _VALUE = r"data-dependent"
 _GUARD = r"Not all values of (?P<size>\w+) .* satisfy the generated guard (?P<guard>[^\n]+)"
 _NUMPY = r"\.numpy\(\)|data pointer"
+# What is written through .data no graph can follow.
+WRITES_DATA = r"\.data(\[.*\])?(\.\w+_\(|\s*[-+*/@]?=(?!=))"
 _UNTRACEABLE = r"data is not allocated yet"
 _BRANCHES = "the code branches on the value of a tensor; a graph would freeze one side"
 _NUMBER = "the value of a tensor is read as a Python number; a graph would freeze it"
@@ -190,7 +192,7 @@ CAPTURE_RULES = (
     ),
     Rule(
         text=r"fake tensor in the exported program constant's list",
-        line=r"\.data\b.*(_\(|=)",
+        line=WRITES_DATA,
         code="RW118",
         what="forward changes a tensor through .data, which a captured graph cannot follow",
         hint="do it once, before the export; or compute the new weight without storing it: "

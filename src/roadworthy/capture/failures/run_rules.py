@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from roadworthy.capture.failures.rules import Rule
+from roadworthy.capture.row_numbers import COMPUTE, READ
 from roadworthy.errors import BatchSpecialised
 
 RUN_RULES = (
+    Rule(
+        text=r"infer dtype of RowNumber|scalar_tensor\(\): argument 's' .* not Tensor",
+        code="RW103",
+        what=READ.format(how="torch.tensor()"),
+        hint=COMPUTE,
+    ),
     Rule(
         text=r"batch size \d+ doesn't match hidden",
         code="RW101",

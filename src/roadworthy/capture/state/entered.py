@@ -95,7 +95,8 @@ class Entered:
             if code is _ENVIRON:
                 self._ask("os.environ", frame.f_back)
             elif id(code) in _ASKS_TORCH:
-                self._ask(_ASKS_TORCH[id(code)], frame.f_back)
+                if not _calls_scripts(frame.f_back):
+                    self._ask(_ASKS_TORCH[id(code)], frame.f_back)
             elif is_authors_code(code):
                 self._own(frame)
                 if code not in self.codes:
@@ -209,6 +210,19 @@ _ASKS_TORCH = {
         ("are_deterministic_algorithms_enabled", torch.are_deterministic_algorithms_enabled),
     )
 }
+_SCRIPTS = (torch.jit.ScriptFunction, torch.jit.ScriptModule)
+
+
+def _calls_scripts(frame: types.FrameType | None) -> bool:
+    """Whether a frame asks nothing of torch itself, and calls TorchScript, which does."""
+    names = set(frame.f_code.co_names) if frame is not None else set()
+    if frame is None or names & {"is_exporting", "is_compiling"}:
+        return False
+    held = [*frame.f_locals.values(), *(frame.f_globals.get(name) for name in names)]
+    held += [vars(each).get(name) for each in held for name in names if hasattr(each, "__dict__")]
+    return any(isinstance(each, _SCRIPTS) for each in held)
+
+
 _ENVIRON = type(os.environ).__getitem__.__code__
 _listening: list[Entered] = []
 

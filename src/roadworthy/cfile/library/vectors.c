@@ -1,3 +1,7 @@
+/* gcc warns of the widest block where a small policy's calls of it, which never happen, are inlined. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Warray-bounds"
+#endif
 /* As many floats as one register holds. Which it is changes the speed and not a bit of a result. */
 #if defined(__GNUC__) && !defined(POLICY_SCALAR)
 #if defined(__AVX512F__)

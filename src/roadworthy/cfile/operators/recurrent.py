@@ -55,14 +55,11 @@ def _cell(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 
 
 def _refuse_unusual(node: Node, inputs: Inputs, gates: int) -> None:
-    usual = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}[
-        node.op
-    ]
-    named = node.attributes.get("activations") or usual
+    usual = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
     directions = 2 if text(node, "direction", "forward") == "bidirectional" else 1
-    if list(named) != usual * directions and node.op != "RNN":  # type: ignore[call-overload]
-        raise Unsupported(f"activations={named}")
-    if node.op == "RNN" and set(named) != {"Tanh"}:  # type: ignore[call-overload]
+    wanted = usual[node.op] * directions
+    named = node.attributes.get("activations") or wanted
+    if list(named) != wanted:  # type: ignore[call-overload]
         raise Unsupported(f"activations={named}")
     for name in ("clip", "layout", "input_forget"):
         if node.attributes.get(name):
