@@ -59,7 +59,15 @@ class Scripted(Actor):
         return rotated(self.net(obs), obs[:, :3])
 
 
-@pytest.mark.parametrize("kind", [OfWeights, OfTheInput, OfACopy, OfTheResult, Scripted])
+class SqueezesANumber(Actor):
+    def forward(self, obs: Tensor) -> Tensor:
+        action: Tensor = self.net(obs) * self.net.bias.sum().squeeze(0)
+        return action
+
+
+@pytest.mark.parametrize(
+    "kind", [OfWeights, OfTheInput, OfACopy, OfTheResult, Scripted, SqueezesANumber]
+)
 def test_it_goes_in_as_it_is(kind: type[Actor], tmp_path: Path) -> None:
     module = kind()
     rw.export(module, tmp_path / "b", example=OBS)

@@ -47,6 +47,8 @@ def _squeezed(graph: torch.export.ExportedProgram, name: str) -> Iterator[Findin
         if node.target not in _SQUEEZES:
             continue
         shape = node.args[0].meta["val"].shape
+        if not shape:  # a number has no axis to lose
+            continue
         said = node.args[1] if len(node.args) > 1 else range(len(shape))
         axes = [each % len(shape) for each in ([said] if isinstance(said, int) else said)]
         if not any(isinstance(shape[axis], torch.SymInt) for axis in axes):

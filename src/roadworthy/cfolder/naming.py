@@ -13,7 +13,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TAKEN = {
     "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits",
     "locale", "math", "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef",
-    "stdint", "stdio", "stdlib", "stdnoreturn", "string", "tgmath", "threads", "time", "uchar", "wchar",
+    "stdint", "stdio", "stdlib", "stdnoreturn", "string", "tgmath", "threads", "time", "uchar",
+    "wchar",
     "wctype", "memory", "new", "version", "unistd", "pthread", "sched",
     "all", "clean", "depend", "edit_cache", "help", "install", "package", "rebuild_cache", "test",
     "rw", "selftest",
