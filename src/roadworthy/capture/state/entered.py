@@ -215,12 +215,15 @@ _SCRIPTS = (torch.jit.ScriptFunction, torch.jit.ScriptModule)
 
 def _calls_scripts(frame: types.FrameType | None) -> bool:
     """Whether a frame asks nothing of torch itself, and calls TorchScript, which does."""
-    names = set(frame.f_code.co_names) if frame is not None else set()
-    if frame is None or names & {"is_exporting", "is_compiling"}:
+    if frame is None or not is_authors_code(frame.f_code):
         return False
+    names = set(frame.f_code.co_names)
     held = [*frame.f_locals.values(), *(frame.f_globals.get(name) for name in names)]
-    held += [vars(each).get(name) for each in held for name in names if hasattr(each, "__dict__")]
-    return any(isinstance(each, _SCRIPTS) for each in held)
+    owners = [each for each in held if isinstance(each, (types.ModuleType, torch.nn.Module))]
+    held += [vars(owner).get(name) for owner in owners for name in names]
+    asks = any(id(getattr(each, "__code__", None)) in _ASKS_TORCH for each in held)
+    said = names & {asked.rpartition(".")[2] for asked in _ASKS_TORCH.values()}
+    return not asks and not said and any(isinstance(each, _SCRIPTS) for each in held)
 
 
 _ENVIRON = type(os.environ).__getitem__.__code__
