@@ -98,6 +98,21 @@ def test_question_beside_a_scripted_helper_is_seen(kind: type[Actor], refuse: Re
     assert {each.code for each in refuse(kind(), example=OBS)} == {"RW126"}
 
 
+def prototypes(weight: Tensor) -> Tensor:
+    return functional.normalize(weight.data, dim=-1)
+
+
+class InAHelper(Actor):
+    def forward(self, obs: Tensor) -> Tensor:
+        return functional.linear(obs, prototypes(self.net.weight))
+
+
+def test_data_in_a_helper_is_named(refuse: Refuse) -> None:
+    (finding,) = refuse(InAHelper(), example=OBS)
+    assert finding.code == "RW104"
+    assert finding.hint.startswith("write x.detach() for x.data")
+
+
 class WritesDataOfAResult(Actor):
     def forward(self, obs: Tensor) -> Tensor:
         y: Tensor = self.net(obs)

@@ -200,6 +200,13 @@ CAPTURE_RULES = (
         "self.steps = self.steps + 1",
     ),
     Rule(
+        text=r"fake tensor in the exported program constant's list",
+        code="RW104",
+        what="a tensor comes from where torch.export cannot follow: from .data in a function "
+        "beside the module, or from torch.autograd.grad",
+        hint="write x.detach() for x.data; leave gradients out of what acts",
+    ),
+    Rule(
         text=r"got FakeTensor|NotImplemented to Tensor|[Pp]acked",
         line=r"pack_padded_sequence|PackedSequence|self\.(rnn|lstm|gru)\(",
         code="RW192",
