@@ -99,7 +99,8 @@ def test_ignored_state_that_matters_at_once_is_shown_by_its_values(refuse: Refus
     )
     assert match is not None
     assert float(match[2]) - float(match[1]) == pytest.approx(1.0, abs=1e-4)
-    assert finding.hint.startswith("look for what else forward reads: a global, ")
+    assert finding.what.endswith(": what is ignored matters: refused._CALLS[0]")
+    assert finding.hint.endswith("and take it out of ignore=")
 
 
 def test_generator_of_the_modules_own_is_refused_and_put_back(refuse: Refuse) -> None:

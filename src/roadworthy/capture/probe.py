@@ -168,7 +168,7 @@ def _refuse_unseeded(step: PureStep, first: Results, later: Results) -> None:
     if not _close(first, later):
         names = [*step.outputs, *step.composed.memory_names]
         calls = (dict(zip(names, each, strict=True)) for each in (first, later))
-        raise _unseen(step.composed.module, *calls)
+        raise _unlike(step.composed, *calls)
 
 
 def _seeded(step: PureStep, inputs: Tensors, memory: Tensors, seed: int) -> Results:
@@ -230,17 +230,9 @@ def refuse_unseen_state(
         first = call_natively(step.composed, inputs, memory)
     if _close(tuple(later.values()), tuple(first.values())):
         return
-    ignored = step.composed.source.ignore
-    if works is not None and not ignored:
+    if works is not None and not step.composed.source.ignore:
         _refuse_made_at_first(step, inputs, memory, works)
-    if not ignored:
-        raise _unseen(module, first, later)
-    raise ExportError(
-        f"the next output depends on what is ignored: {', '.join(ignored)}",
-        code="RW112",
-        where=type(module).__name__,
-        hint="declare what persists with memory=…, and take it out of ignore=",
-    )
+    raise _unlike(step.composed, first, later)
 
 
 def _refuse_made_at_first(step: PureStep, inputs: Tensors, memory: Tensors, works: Works) -> None:
@@ -259,19 +251,27 @@ def _refuse_made_at_first(step: PureStep, inputs: Tensors, memory: Tensors, work
         )
 
 
-def _unseen(module: torch.nn.Module, first: Tensors, later: Tensors) -> ExportError:
-    """The error for state that lies outside of the module, with the values that show it."""
+def _unlike(composed: ComposedPolicy, first: Tensors, later: Tensors) -> ExportError:
+    """The error for two calls that should be alike, with the values that show it."""
     seen = next(
         _differing(name, first[name], later[name])
         for name in first
         if not _close((first[name],), (later[name],))
     )
+    ignored = ", ".join(composed.source.ignore)
     return ExportError(
-        f"two calls with the same inputs gave {seen}, from the same tensors and numbers in the "
-        "module",
+        f"two calls with the same inputs gave {seen}"
+        + (
+            f": what is ignored matters: {ignored}"
+            if ignored
+            else ", from the same tensors and numbers in the module"
+        ),
         code="RW112",
-        where=type(module).__name__,
-        hint="look for what else forward reads: a global, a closure or another object that it "
+        where=type(composed.module).__name__,
+        hint="declare what persists with memory=…, make an input of what is asked of the world, "
+        "and take it out of ignore="
+        if ignored
+        else "look for what else forward reads: a global, a closure or another object that it "
         "writes, the clock, a random generator of its own. Draw no random numbers, keep state in a "
         "tensor attribute and declare it: memory={'name': 'attribute'}",
     )
