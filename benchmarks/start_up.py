@@ -30,12 +30,19 @@ path = {folder!r} + "/policy.onnx"
 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 print(session.run(None, {{"obs": np.zeros((1, 48), np.float32)}})[0])
 """
+MISTAKE = """
+from roadworthy.cli.app import run
+try:
+    run(["inspect", "nobody"])
+except SystemExit as leaving:
+    assert leaving.code == 2
+"""
 IMPORTS = {"import torch": "import torch", "import roadworthy": "import roadworthy"}
 
 
 def seconds(code: str) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     return time.perf_counter() - start
 
 
@@ -52,6 +59,7 @@ def main() -> None:
         programs = {
             "roadworthy, load to first action": BUNDLE.format(folder=folder),
             "bare onnxruntime script": BARE.format(folder=folder),
+            "roadworthy inspect of nothing": MISTAKE,
             **IMPORTS,
         }
         taken: dict[str, list[float]] = {name: [] for name in programs}

@@ -1,4 +1,7 @@
-"""How soon a mistake in a call is answered: before PyTorch is imported."""
+"""How soon a mistake in a call is answered: before anything that takes long is imported.
+
+How many milliseconds that is, benchmarks/start_up.py says.
+"""
 
 from __future__ import annotations
 
@@ -92,26 +95,27 @@ USAGE: list[tuple[tuple[str, ...], str]] = [
 ]
 # All of them one after the other: as long as none of them imports PyTorch, it is not there.
 CALLS = """
-import contextlib, io, json, sys, time
+import contextlib, io, json, sys
 from roadworthy.cli.app import run
 for words in json.loads(sys.argv[1]):
-    said, before, code = io.StringIO(), time.process_time(), 0
+    said, code = io.StringIO(), 0
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         try:
             run(words)
         except SystemExit as leaving:
             code = leaving.code
-    took = time.process_time() - before
-    print(json.dumps([code, said.getvalue(), "torch" in sys.modules, took]))
+    print(json.dumps([code, said.getvalue(), list(sys.modules)]))
 """
 ALONE = """
-import sys, time
+import json, sys
 from roadworthy.cli.app import run
 try:
     run(sys.argv[1:])
 except SystemExit as leaving:
-    print(leaving.code, time.process_time())
+    print(json.dumps([leaving.code, list(sys.modules)]))
 """
+# Each of them takes longer to import than an answer may take.
+HEAVY = {"gymnasium", "matplotlib", "onnx", "onnxscript", "pandas", "scipy", "torch", "torchrl"}
 
 
 def _python(script: str, *words: str, cwd: Path) -> list[str]:
@@ -146,19 +150,17 @@ def answers(desk: Path) -> dict[tuple[str, ...], Any]:
 def test_mistake_in_a_call_is_answered_before_pytorch_is_imported(
     answers: dict[tuple[str, ...], Any], words: tuple[str, ...], message: str
 ) -> None:
-    code, said, torch, seconds = answers[words]
+    code, said, modules = answers[words]
     assert code == 2, said
     assert message in " ".join(said.split())
-    assert not torch
-    # How much the processor works, not how long it took: the tests are not alone on the machine.
-    assert seconds < 0.5
+    assert not HEAVY & set(modules)
 
 
 @pytest.mark.parametrize("words", [USAGE[0][0], ("verify", "nobody"), ("inspect", "nobody")])
-def test_half_a_second_is_enough_from_the_start_of_the_interpreter(
+def test_mistake_in_the_first_words_is_answered_without_onnxruntime_too(
     desk: Path, words: tuple[str, ...]
 ) -> None:
     (line,) = _python(ALONE, *words, cwd=desk)
-    code, seconds = line.split()
-    assert code == "2"
-    assert float(seconds) < 0.5
+    code, modules = json.loads(line)
+    assert code == 2
+    assert not (HEAVY | {"onnxruntime"}) & set(modules)
