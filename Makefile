@@ -26,11 +26,11 @@ quick: $(READY)
 test: $(READY)
 	$(PYTEST) -m 'not slow and not framework'
 
-# What `make test` leaves out, but for the long sampling. CI runs it after `make test`.
+# A quarter of what `make test` leaves out (tests/tiers.py). CI runs it after `make test`.
 test-rest: $(READY_ALL) chromium
 	$(PYTEST) -m '(slow or framework) and not long'
 
-# Sampling that no push waits for: more seeds, many closed loops in simulators.
+# What no push waits for: the other cases, more seeds, many closed loops in simulators.
 test-long: $(READY_ALL)
 	$(PYTEST) -m 'long'
 

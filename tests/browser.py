@@ -43,7 +43,7 @@ def opened(browser: Any, file: Path, *, dark: bool = False, wait: str = "body") 
     page.on("requestfailed", lambda request: said.append(f"failed: {request.url[:80]}"))
     try:
         page.goto(file.resolve().as_uri())
-        page.wait_for_selector(wait, timeout=60_000, state="attached")
+        page.wait_for_selector(wait, timeout=300_000, state="attached")
         yield page
         assert said == []
     finally:

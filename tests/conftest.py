@@ -157,3 +157,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.name.partition("[")[0]
         if tiers.quick(item.path, name, policy(item.nodeid)):
             item.add_marker(pytest.mark.quick)
+    in_ci = [item for item in items if not item.get_closest_marker("long")]
+    left_out = tiers.left_out({item.nodeid: _is_rest(item) for item in in_ci})
+    for item in in_ci:
+        if item.nodeid in left_out:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.long)
+
+
+def _is_rest(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("slow", "framework"))

@@ -29,7 +29,7 @@ def on_a_terminal(code: str) -> str:
     outer, inner = pty.openpty()
     try:
         with subprocess.Popen([sys.executable, "-c", code], stderr=inner) as process:
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=300) == 0
         os.close(inner)
         inner = -1
         return os.read(outer, 65536).decode()

@@ -40,6 +40,22 @@ def test_a_case_that_stands_for_no_others_is_slow() -> None:
         tiers.representative(["lstm"], ["lstmm"])
 
 
+def test_ci_runs_a_share_of_many_cases_and_at_least_one() -> None:
+    many = {f"tests/test_a.py::test_b[{i}]": True for i in range(9)}
+    few = {"tests/test_a.py::test_c": True, "tests/test_a.py::test_d[1]": False}
+    left = tiers.left_out(many | few)
+    assert left == tiers.left_out(many)
+    assert len(many.keys() - left) == 3
+
+
+@pytest.mark.parametrize("test", tiers.SHARED)
+def test_of_what_is_listed_as_shared_some_cases_are_left_out(test: str) -> None:
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (tiers.TESTS / path).read_text()
+    cases = {f"tests/{test}[{i}]": False for i in range(6)}
+    assert len(tiers.left_out(cases)) == 6 - 6 // tiers.SHARED[test]
+
+
 def test_a_case_that_imports_a_framework_is_marked() -> None:
     cases = tiers.by_framework(["import torch", "from torchrl.envs import GymEnv"], str)
     assert [[mark.name for mark in case.marks] for case in cases] == [[], ["framework"]]

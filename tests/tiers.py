@@ -3,11 +3,16 @@
 A test without a marker is in `make test`. `slow` and `framework` leave it to `make test-all`, which
 selects everything; `long` besides one of them leaves it out of CI, to `make test-long`. `quick` is
 set here, by place: a new file of a quick folder need not say it.
+
+CI has an hour on a busy machine. What takes it longest is one claim over many cases, so it runs a
+share of them, the same one every time and no test without a case; the others become `long`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +36,34 @@ REPRESENTATIVE_ENVIRONMENTS = (
     "in_place", "rebinding", "early_views", "replaced", "pd_four_ticks", "four_robots", "integers",
     "ring", "delayed", "module", "lstm", "gru",
 )  # fmt: skip
+
+# One of so many cases of a test that `make test` leaves out is in `make test-rest`.
+REST = 4
+# And these, whose cases take seconds each, have one of so many in `make test`.
+SHARED = {
+    "acceptance/test_corners.py::test_a_corner_at_which_two_policies_differ_is_met": 2,
+    "acceptance/test_corners.py::test_a_good_policy_with_corners_is_not_refused": 3,
+    "acceptance/test_corners.py::test_a_threshold_that_moved_is_seen": 3,
+    "acceptance/test_look_alikes.py::test_a_look_alike_raises_no_alarm": 2,
+    "acceptance/test_moved_weights.py::test_one_weight_that_moved_by_a_thousandth_is_seen": 3,
+    "acceptance/test_no_false_alarms.py::test_a_good_policy_raises_no_alarm": 2,
+    "acceptance/test_unusual.py::test_a_good_unusual_policy_is_certified": 3,
+    "acceptance/test_wrong_artifacts.py::test_the_cause_is_named": 3,
+    "backends/test_where.py::test_memory_that_starts_at_its_first_input_and_a_choice": 2,
+    "capture/state/test_wrong.py::test_state_is_refused_and_named": 2,
+    "capture/test_natural.py::test_natural_policies_are_certified_and_equal_at_any_batch": 2,
+    "contract/test_targets.py::test_every_policy_is_certified_as_torch_export_alone": 3,
+    "contract/test_unusual.py::test_unusual_policy_is_certified": 2,
+    "doctor/test_pages.py::test_before_meets_the_finding_and_after_does_not": 3,
+    "environment/test_disguised.py::test_a_hidden_input_in_disguise_is_refused": 2,
+    "environment/test_moving.py::test_a_right_environment_is_exported": 2,
+    "environment/test_styles.py::test_the_policy_does_what_the_environment_does": 2,
+    "failing/test_failing.py::test_failure_is_explained_at_its_line": 3,
+    "failing/test_failing.py::test_the_advice_leads_to_a_certificate": 3,
+    "generator/test_random_policies.py::test_a_random_policy_is_exported_and_behaves": 2,
+    "verification/test_budget.py::test_a_good_policy_of_any_scale_is_certified": 3,
+    "verification/test_budget.py::test_one_weight_moved_by_a_thousandth_is_seen": 3,
+}
 
 # What `make quick` holds of the registry, and the files and folders that it runs.
 QUICK_POLICIES = ("mlp", "lstm", "discrete")
@@ -65,6 +98,22 @@ def by_framework(cases: Iterable[Any], text: Any, kept: Collection[Any] | None =
         return framework + ([pytest.mark.slow] if kept is not None and case not in kept else [])
 
     return [pytest.param(case, marks=marks(case)) for case in cases]
+
+
+def left_out(tests: Mapping[str, bool]) -> set[str]:
+    """The ids that CI leaves out, of ids and whether `make test` leaves them out already.
+
+    Of each test the first of its cases in an order that is everyone's and nobody's.
+    """
+    cases: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for test, rest in tests.items():
+        cases[test.partition("[")[0], rest].append(test)
+    found: set[str] = set()
+    for (name, rest), some in cases.items():
+        share = REST if rest else SHARED.get(name.removeprefix("tests/"), 1)
+        some.sort(key=lambda test: hashlib.sha256(test.encode()).hexdigest())
+        found.update(some[-(-len(some) // share) :])
+    return found
 
 
 def named(text: str) -> bool:

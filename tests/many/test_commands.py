@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_no_half_written_folder(workshop: Path) -> None:
         assert running.poll() is None, "it ended before it could be interrupted"
         time.sleep(0.05)
     os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=120)
+    _, said = running.communicate(timeout=300)
     assert running.returncode == 130, said
     assert said == "interrupted; nothing half-written was left behind\n"
     for each in out.iterdir():

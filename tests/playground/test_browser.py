@@ -135,12 +135,14 @@ def test_policy_balances_the_pole_in_the_page_until_it_is_pushed(
         page.click("#run")
         page.wait_for_function(
             "/step (\\d+), return/.exec(document.getElementById('counter').textContent)?.[1] > 60",
-            timeout=60_000,
+            timeout=300_000,
         )
         box = page.locator("#scene").bounding_box()
         page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 50)
         page.mouse.down()
-        page.wait_for_function("document.getElementById('last').textContent !== ''", timeout=60_000)
+        page.wait_for_function(
+            "document.getElementById('last').textContent !== ''", timeout=300_000
+        )
         page.mouse.up()
         assert page.inner_text("#last").startswith("episode 1: return")
 
