@@ -1,10 +1,10 @@
 """`Policy.step` by engine: onnxruntime, the policy as C, the same C in WebAssembly.
 
 Policies from a small MLP to frames of a game and whole environments, mjlab's Go1 among them where
-mjlab is installed; bursts take turns, on one core. An environment decides at every fourth tick: the
-median is a tick between, the mean has all of them. Then a robot's loop: at 500 Hz, with 4 MB of
-other work between two steps, where what counts is a step from cold caches. The result goes to
-results/c_engines.json.
+mjlab is installed; bursts take turns, on one core. Two environments and Go1 decide at every fourth
+tick: the median is a tick between, the mean has all of them. Then a robot's loop: at 500 Hz, with
+4 MB of other work between two steps, where what counts is a step from cold caches. The result goes
+to results/c_engines.json.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from environment import DECIMATION, Robot
 from step_latency import mlp
 from step_latency import sources as usual
 from torch import Tensor, nn
+from walker import Walker
 
 import roadworthy as rw
+from roadworthy.environment import ExportableEnvironment
 from roadworthy.runtime.latency import interleaved
 
 # Name → engine and device.
@@ -77,7 +79,7 @@ class Attention(nn.Module):
         return out
 
 
-class Walker(Robot):
+class TwoRates(Robot):
     """The benchmark's robot with 12 joints: 48 observations, targets at every tick."""
 
     def __init__(self) -> None:
@@ -121,9 +123,11 @@ def small_actor() -> nn.Module:
     return mlp([48, 64, 64, 12], nn.ELU)
 
 
-ENVIRONMENTS = {
-    "environment around the MLP": large_actor,
-    "environment around a small MLP": small_actor,
+# Name → the environment, its actor.
+ENVIRONMENTS: dict[str, tuple[type[ExportableEnvironment], Callable[[], nn.Module]]] = {
+    "environment of sixty operators around the MLP": (Walker, large_actor),
+    "environment around the MLP": (TwoRates, large_actor),
+    "environment around a small MLP": (TwoRates, small_actor),
 }
 # A hundred operators around an MLP of 48-512-256-128-12, as a framework builds them.
 GO1 = "mjlab's Go1 on flat ground"
@@ -145,7 +149,8 @@ def exported(folder: Path, wanted: Collection[str] | None = None) -> dict[str, P
 
             rw.export_environment(*made(TASK), place)
         else:
-            rw.export_environment(Walker(), ENVIRONMENTS[name](), place)
+            env, actor = ENVIRONMENTS[name]
+            rw.export_environment(env(), actor(), place)
     return found
 
 

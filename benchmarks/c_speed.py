@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +177,13 @@ def transformer(library: ctypes.CDLL, source: rw.Source, obs: Array, out: Array)
     )
 
 
-def environment(library: ctypes.CDLL, source: rw.Source, obs: Array, out: Array) -> Loop:
+def environment(
+    library: ctypes.CDLL, source: rw.Source, obs: Array, out: Array, name: str = "environment"
+) -> Loop:
     weights, biases, sizes = held(source.module)
     w, b = np.concatenate(weights), np.concatenate(biases)
-    return lambda loops: library.environment(
+    run = getattr(library, name)
+    return lambda loops: run(
         pointer(w), pointer(b), pointer(sizes), len(weights), loops, pointer(obs), pointer(out)
     )
 
@@ -190,6 +194,7 @@ BY_HAND: dict[str, Callable[[ctypes.CDLL, rw.Source, Array, Array], Loop]] = {
     "LSTM 256": lstm,
     "Nature CNN": nature,
     "transformer 8x128": transformer,
+    "environment of sixty operators around the MLP": partial(environment, name="walker"),
     "environment around the MLP": environment,
     "environment around a small MLP": environment,
 }
@@ -339,7 +344,7 @@ def main() -> None:
             loop: dict[str, float] = {}
             prepared: dict[str, float] = {}
             if title in BY_HAND:
-                actor = ENVIRONMENTS[title]() if title in ENVIRONMENTS else None
+                actor = ENVIRONMENTS[title][1]() if title in ENVIRONMENTS else None
                 source = rw.Source(actor, example=OBS) if actor else given[title]
                 loop, prepared = loops(title, source, bundle, work, arguments.rounds)
             box = sandbox(bundle, folder, work, arguments.rounds) if has_sandbox() else {}

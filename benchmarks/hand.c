@@ -1,4 +1,5 @@
 /* What a person would write for one machine: vectors of its own, FMA, sizes known when compiled. */
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -85,25 +86,31 @@ static inline void layer(const float *x, const float *w, const float *b, float *
 
 static float in[64], one[1024], two[1024], state[1024], both[1024];
 
-/* sizes[0] inputs, then the width of each layer, padded to 16; w and b one layer after another. */
+/* The layers of an MLP, each of sizes[l + 1] columns padded to 16, from x; where its result lies. */
+static inline __attribute__((always_inline)) const float *network(const float *x, const float *w,
+    const float *b, const int *sizes, int layers, int act)
+{
+    float *y = one;
+    for (int l = 0; l < layers; l++) {
+        const int k = sizes[l], n = (sizes[l + 1] + 15) / 16 * 16;
+        layer(x, w, b, y, k, n);
+        for (int i = 0; l + 1 < layers && i < n; i += 16) {
+            SAVE(y + i, act ? tanh_of(LOAD(y + i)) : elu_of(LOAD(y + i)));
+        }
+        w += k * n, b += n, x = y, y = y == one ? two : one;
+    }
+    return x;
+}
+
+/* sizes[0] inputs, then the width of each layer; w and b one layer after another. */
 void mlp(const float *w, const float *b, const int *sizes, int layers, int act, int loops,
     const float *obs, const float *scale, const float *shift, float *out)
 {
     for (int loop = 0; loop < loops; loop++) {
-        const float *weights = w, *bias = b, *x = in;
-        float *y = one;
         for (int i = 0; i < sizes[0]; i += 16) {
             SAVE(in + i, clamped((LOAD(obs + i) + LOAD(shift + i)) * LOAD(scale + i), -10.0f, 10.0f));
         }
-        for (int l = 0; l < layers; l++) {
-            const int k = sizes[l], n = (sizes[l + 1] + 15) / 16 * 16;
-            layer(x, weights, bias, y, k, n);
-            for (int i = 0; l + 1 < layers && i < n; i += 16) {
-                SAVE(y + i, act ? tanh_of(LOAD(y + i)) : elu_of(LOAD(y + i)));
-            }
-            weights += k * n, bias += n, x = y, y = y == one ? two : one;
-        }
-        memcpy(out, x, 16 * sizeof(float));
+        memcpy(out, network(in, w, b, sizes, layers, act), 16 * sizeof(float));
     }
 }
 
@@ -319,8 +326,6 @@ void environment(const float *w, const float *b, const int *sizes, int layers, i
     const float *foo = given, *bar = given + 12, *baz = given + 24;
     for (int loop = 0; loop < loops; loop++) {
         if (tick == 0) {
-            const float *weights = w, *bias = b, *x = seen;
-            float *y = one;
             for (int i = 0; i < 12; i++) {
                 const float both = bar[i] + 2.0f * baz[i];
                 seen[i] = foo[i] * 2.0f - 1.0f;
@@ -328,14 +333,7 @@ void environment(const float *w, const float *b, const int *sizes, int layers, i
                 seen[24 + i] = baz[i];
                 seen[36 + i] = last[i];
             }
-            for (int l = 0; l < layers; l++) {
-                const int k = sizes[l], n = (sizes[l + 1] + 15) / 16 * 16;
-                layer(x, weights, bias, y, k, n);
-                for (int i = 0; l + 1 < layers && i < n; i += 16) {
-                    SAVE(y + i, elu_of(LOAD(y + i)));
-                }
-                weights += k * n, bias += n, x = y, y = y == one ? two : one;
-            }
+            const float *x = network(seen, w, b, sizes, layers, 0);
             memcpy(last, x, sizeof last);
             SAVE(target, LOAD(x) * 3.0f);
             memcpy(out, last, 12 * sizeof(float));
@@ -350,10 +348,72 @@ void environment(const float *w, const float *b, const int *sizes, int layers, i
     }
 }
 
+static float smooth[16];
+
+static inline float within(float x, float low, float high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* v in the frame of a body whose orientation is q = (w, x, y, z). */
+static inline void rotated_back(const float *q, const float *v, float *out)
+{
+    const float w = q[0], x = q[1], y = q[2], z = q[3];
+    const float a = 2.0f * (y * v[2] - z * v[1]), b = 2.0f * (z * v[0] - x * v[2]);
+    const float c = 2.0f * (x * v[1] - y * v[0]);
+    out[0] = v[0] - w * a + (y * c - z * b);
+    out[1] = v[1] - w * b + (z * a - x * c);
+    out[2] = v[2] - w * c + (x * b - y * a);
+}
+
+/* walker.py: 48 observations from a pose, velocities, joints and a command; torques within limits.
+ * out: actions, observations, target, torques. */
+void walker(const float *w, const float *b, const int *sizes, int layers, int loops,
+    const float *given, float *out)
+{
+    static const float down[3] = {0.0f, 0.0f, -1.0f};
+    static const float start[12] = {
+        0.1f, 0.8f, -1.5f, -0.1f, 0.8f, -1.5f, 0.1f, 1.0f, -1.5f, -0.1f, 1.0f, -1.5f,
+    };
+    const float *pose = given, *linear = given + 4, *angular = given + 7, *command = given + 10;
+    const float *q = given + 13, *v = given + 25;
+    float *goal = out + 60, *torques = out + 72;
+    for (int loop = 0; loop < loops; loop++) {
+        const float turn = 0.5f * atan2f(sinf(given[12]), cosf(given[12]));
+        rotated_back(pose, linear, seen);
+        rotated_back(pose, down, seen + 6);
+        for (int i = 0; i < 3; i++) {
+            seen[i] *= 2.0f;
+            seen[3 + i] = 0.25f * angular[i];
+        }
+        seen[9] = 2.0f * command[0], seen[10] = 2.0f * command[1];
+        seen[11] = 0.25f * within(turn, -1.0f, 1.0f);
+        for (int i = 0; i < 12; i++) {
+            smooth[i] = 0.8f * smooth[i] + 0.2f * v[i];
+            seen[12 + i] = q[i] - start[i];
+            seen[24 + i] = 0.05f * smooth[i];
+            seen[36 + i] = last[i];
+        }
+        for (int i = 0; i < 48; i += 16) {
+            SAVE(seen + i, clamped(LOAD(seen + i), -100.0f, 100.0f));
+        }
+        memcpy(last, network(seen, w, b, sizes, layers, 0), sizeof last);
+        memcpy(out, last, 12 * sizeof(float));
+        memcpy(out + 12, seen, 48 * sizeof(float));
+        for (int i = 0; i < 12; i++) {
+            const float wanted = start[i] + 0.25f * within(last[i], -10.0f, 10.0f);
+            const float room = 33.5f * within(1.0f - fabsf(v[i]) / 30.0f, 0.0f, 1.0f);
+            goal[i] = within(wanted, start[i] - 1.2f, start[i] + 1.2f);
+            torques[i] = within(25.0f * (goal[i] - q[i]) - 0.5f * v[i], -room, room);
+        }
+    }
+}
+
 void forget(void)
 {
     memset(state, 0, sizeof state);
     memset(last, 0, sizeof last);
     memset(target, 0, sizeof target);
+    memset(smooth, 0, sizeof smooth);
     tick = 0;
 }
