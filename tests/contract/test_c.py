@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -105,6 +106,29 @@ def test_certificate_with_an_environment_has_the_closed_loop_of_the_compiled_fil
     found = rw.verify(tmp_path / "x", against=actor, env="CartPole-v1", episodes=3, trust=True)
     found.raise_if_failed()
     assert [each.target for each in found.checks if each.name == "closed loop"] == ["onnx", "c"]
+
+
+def test_certificate_states_that_the_bits_do_not_depend_on_the_build(whole: rw.Bundle) -> None:
+    found = rw.Certificate.from_bytes(whole.files["certificate.json"])
+    (check,) = (each for each in found.checks if each.name == "bits")
+    assert (check.target, check.passed, check.steps) == ("c", True, 64)
+    assert check.claim == (
+        "compiled with this processor's vectors and without any, it gives the same bits"
+    )
+    assert {each.port for each in check.differences} == {"actions", "memory h", "memory c"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="fuses with -mfma alone")
+def test_compiler_that_fuses_is_refused_and_its_flag_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without vectors there is nothing to fuse with, and the two builds differ."""
+    monkeypatch.setenv("CC", "gcc -DPOLICY_FAST")
+    with pytest.raises(rw.CertificateFailed) as caught:
+        rw.export(chooser(), tmp_path / "chooser", targets=["c"])
+    assert "c bits" in str(caught.value)
+    assert "leave out of CC what lets it fuse sums and products (-DPOLICY_FAST" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_compiler_is_named_before_anything_is_written(

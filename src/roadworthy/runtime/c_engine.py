@@ -20,9 +20,9 @@ from roadworthy.cfile.kernels.panels import PANELS, Panels
 from roadworthy.cfile.source import code, engine_source
 from roadworthy.errors import BundleError
 from roadworthy.onnxgraph.graph import Graph, read
+from roadworthy.runtime import compiler
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.canary import refuse_unsafe
-from roadworthy.runtime.compiler import library
 from roadworthy.runtime.engine import Artifact, Buffers
 from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.spec.port import BATCH, Array
@@ -123,7 +123,8 @@ class Bound(partial[None]):
 class CEngine:
     """A policy as machine code. It runs on the caller's thread, and on that one alone."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: Artifact, *, flags: Sequence[str] = compiler.NATIVE) -> None:
+        self._artifact, self._flags = artifact, flags
         self._text = PolicyText(artifact)
         self._signature = artifact.signature
         self._made: dict[tuple[tuple[str, int], ...], _Compiled] = {}
@@ -133,6 +134,10 @@ class CEngine:
     @classmethod
     def open(cls, artifact: Artifact, *, threads: int, device: str) -> CEngine:
         return cls(artifact)
+
+    def compiled_otherwise(self) -> CEngine:
+        """The same text in a build that has as little in common with this one as can be."""
+        return CEngine(self._artifact, flags=compiler.SCALAR)
 
     def buffers(self, rows: int) -> Buffers:
         make = CompiledBuffers if stepper() is not None else MemoryBuffers
@@ -167,5 +172,7 @@ class CEngine:
         key = tuple(sorted(dims.items()))
         if key not in self._made:
             written = self._text.written(dims)
-            self._made[key] = _Compiled(library(written.texts), written.constants)
+            self._made[key] = _Compiled(
+                compiler.library(written.texts, flags=self._flags), written.constants
+            )
         return self._made[key]

@@ -31,6 +31,9 @@ WASM_FLAGS = (
     "-msimd128", "-Wl,--export=policy_run", "-Wl,--export=policy_work_size",
     "-Wl,--export=__heap_base", "-Wl,-z,stack-size=262144", "-Wl,--strip-all",
 )  # fmt: skip
+# With all the vectors that this processor has, and without any.
+NATIVE = ("-march=native",)
+SCALAR = ("-O1", "-DPOLICY_SCALAR")
 _SECONDS = 600
 
 
@@ -64,10 +67,9 @@ def _missing(what: str) -> CannotCompile:
     )
 
 
-def library(files: Mapping[str, str], *, fast: bool = False) -> ctypes.CDLL:
+def library(files: Mapping[str, str], *, flags: Sequence[str] = NATIVE) -> ctypes.CDLL:
     """The files compiled for this machine; what was compiled before is taken from the cache."""
-    words = [*command(), *FLAGS, "-march=native", *(["-DPOLICY_FAST"] if fast else [])]
-    return ctypes.CDLL(str(_built(words, files, ".so")))
+    return ctypes.CDLL(str(_built([*command(), *FLAGS, *flags], files, ".so")))
 
 
 def program(folder: Path, files: Sequence[str]) -> Path:

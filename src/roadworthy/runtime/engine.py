@@ -116,6 +116,15 @@ class BufferedEngine(Protocol):
 AnyEngine = Engine | BufferedEngine
 
 
+@runtime_checkable
+class CompiledEngine(Protocol):
+    """An engine whose artifact promises the same bits from every compiler."""
+
+    def compiled_otherwise(self) -> AnyEngine:
+        """The same artifact in another build."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticks:
     """What runs the ticks between decisions by itself, and what they compute."""

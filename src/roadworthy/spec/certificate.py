@@ -31,6 +31,8 @@ _NEXT_STEPS = {
     "as (layers, batch, features)",
     "reset": "the file keeps state that is not memory, or draws random numbers: roadworthy inspect "
     "FOLDER --operators lists its operators",
+    "bits": "the compiler changes results: leave out of CC what lets it fuse sums and products "
+    "(-DPOLICY_FAST, -ffp-contract=fast)",
     "fresh steps": _COMPARE_VALUES + _LIMITS,
     "logits": _COMPARE_VALUES,
     "choices": _COMPARE_VALUES,

@@ -11,6 +11,7 @@ from roadworthy import targets
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import BundleError, Finding
 from roadworthy.originals.original import Original
+from roadworthy.runtime.engine import AnyEngine, CompiledEngine
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import TRACE, Bundle
@@ -110,12 +111,15 @@ class _Target:
     findings: list[Finding] = field(default_factory=list)
 
     @cached_property
-    def new(self) -> Callable[[], Policy]:
-        """Opens the target once more, with a memory of its own."""
-        engine = engine_of(
+    def engine(self) -> AnyEngine:
+        return engine_of(
             self.bundle, self.target, device=self.device, trust=True, canary=self.canary
         )
-        return partial(Policy, self.bundle.signature, engine)
+
+    @cached_property
+    def new(self) -> Callable[[], Policy]:
+        """Opens the target once more, with a memory of its own."""
+        return partial(Policy, self.bundle.signature, self.engine)
 
     def missing(self) -> Finding | None:
         """What this machine lacks to run the target on the device; None where it has it."""
@@ -138,6 +142,10 @@ class _Target:
             yield checks.batch(new, trace, self.seed, self.bundle.sampling)
         self._say("comparing resets")
         yield checks.reset(new, self.seed, self.bundle.sampling)
+        if isinstance(self.engine, CompiledEngine):
+            self._say("compiling it without vectors")
+            other = Policy(self.bundle.signature, self.engine.compiled_otherwise())
+            yield checks.bits(new(), other, trace)
         if self.fresh is not None:
             self._say("stepping beside the live module")
             yield from self._beside(new, self.fresh)
