@@ -22,10 +22,10 @@ import machine
 import numpy as np
 import torch
 from environment import DECIMATION, Robot
+from sixty_operators import Walker
 from step_latency import mlp
 from step_latency import sources as usual
 from torch import Tensor, nn
-from walker import Walker
 
 import roadworthy as rw
 from roadworthy.environment import ExportableEnvironment

@@ -366,7 +366,7 @@ static inline void rotated_back(const float *q, const float *v, float *out)
     out[2] = v[2] - w * c + (x * b - y * a);
 }
 
-/* walker.py: 48 observations from a pose, velocities, joints and a command; torques within limits.
+/* sixty_operators.py: 48 observations from a pose, velocities, joints and a command; torques within limits.
  * out: actions, observations, target, torques. */
 void walker(const float *w, const float *b, const int *sizes, int layers, int loops,
     const float *given, float *out)
