@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
@@ -180,6 +181,7 @@ def _name_ports(model: ir.Model, signature: Signature) -> None:
             f"the signature {len(ins)} and {len(outs)}",
             hint="this is a mistake of Roadworthy's: please report it with the module",
         )
+    _give_own_types(graph, [port.dtype for port in outs])
     _give_own_values(graph)
     taken = {_graph_name(port, "input") for port in ins} | {_graph_name(p, "output") for p in outs}
     for node in graph.all_nodes():
@@ -198,6 +200,28 @@ def _name_ports(model: ir.Model, signature: Signature) -> None:
     for value, port in zip(graph.outputs, outs, strict=True):
         value.name = _graph_name(port, "output")
         value.shape = _symbolic(value, port)
+
+
+def _give_own_types(graph: ir.Graph, dtypes: Sequence[str]) -> None:
+    """Changes the graph: an output has the precision that PyTorch rounds it to.
+
+    torch.onnx computes sums of half floats in float32, and leaves the result so.
+    """
+    for index, (value, name) in enumerate(zip(graph.outputs, dtypes, strict=True)):
+        wanted = ir.DataType.from_numpy(np.dtype(name))
+        if value.dtype is None or value.dtype == wanted:
+            continue
+        if not (value.dtype.is_floating_point() and wanted.is_floating_point()):
+            raise ExportError(
+                f"the graph gives {value.dtype.numpy()}, and PyTorch {name}",
+                where=value.name or "",
+                hint=f"say what it is in forward: .to(torch.{name})",
+            )
+        node = ir.node("Cast", [value], attributes={"to": wanted})
+        cast = node.outputs[0]
+        cast.name, cast.type, cast.shape = f"own_type_{index}", ir.TensorType(wanted), value.shape
+        graph.append(node)
+        graph.outputs[index] = cast
 
 
 def _give_own_values(graph: ir.Graph) -> None:

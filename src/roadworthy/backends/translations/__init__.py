@@ -37,9 +37,10 @@ def own_translations(*, doubles: bool = False) -> Mapping[Any, Callable[..., Any
         ordering,
         recurrent,
         shapes,
+        shifts,
     )
 
-    tables = [arithmetic, constants, functions, attention, recurrent, ordering, shapes]
+    tables = [arithmetic, constants, functions, attention, recurrent, ordering, shapes, shifts]
     if doubles:
         from roadworthy.backends.translations import doubles as of_float64
 
