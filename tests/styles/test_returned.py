@@ -70,3 +70,18 @@ def test_a_place_that_is_not_there_is_said() -> None:
     slots, _ = declared_slots(source)
     with pytest.raises(rw.UsageError, match="returned='rnn' is not among the results"):
         split_result({"mu": ZEROS, "state": ZEROS}, slots)
+
+
+class Delay(nn.Module):
+    """The action is what was remembered, as it came in: what is remembered next stands behind."""
+
+    def forward(self, obs: torch.Tensor, before: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return before, obs
+
+
+def test_memory_that_is_handed_out_as_it_came_is_not_its_successor(tmp_path: Path) -> None:
+    example, memory = {"obs": torch.zeros(1, 3)}, {"before": torch.zeros(1, 3)}
+    rw.export(Delay(), tmp_path / "b", example=example, memory=memory)
+    policy = rw.load(tmp_path / "b")
+    given = [torch.full((3,), float(step)).numpy() for step in (1, 2, 3)]
+    assert [policy.act(obs)[0] for obs in given] == [0, 1, 2]

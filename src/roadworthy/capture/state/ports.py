@@ -138,6 +138,8 @@ def refuse_misplaced_memory(
     fitting = [place for place, part in enumerate(parts) if _is_alike(part, fed)]
     named = [_plain(each) for each in _last_return(source.code)]
     by_name = named.index(slot.name) if len(named) > last and slot.name in named else None
+    if by_name is not None and not _is_changed(source.code, slot.name):
+        by_name = None  # what came in, as it came: not what is remembered next
     if by_name is not None and named[last] == slot.name:
         return
     place = by_name if by_name in fitting else fitting[0] if fitting else by_name
@@ -155,6 +157,22 @@ def refuse_misplaced_memory(
 
 def _is_alike(part: Any, fed: torch.Tensor) -> bool:
     return isinstance(part, torch.Tensor) and part.shape == fed.shape and part.dtype == fed.dtype
+
+
+def _is_changed(code: Callable[..., Any], name: str) -> bool:
+    """Whether a function gives one of its arguments another value, or writes into it."""
+    tree = _tree(code)
+    return tree is None or any(_writes(node, name) for node in ast.walk(tree))
+
+
+def _writes(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id == name and isinstance(node.ctx, ast.Store)
+    if isinstance(node, (ast.Subscript, ast.Attribute)):
+        own = isinstance(node.value, ast.Name) and node.value.id == name
+        in_place = isinstance(node, ast.Attribute) and node.attr.endswith("_")
+        return own and (in_place or isinstance(node.ctx, ast.Store))
+    return isinstance(node, ast.keyword) and node.arg == "out" and name in ast.dump(node.value)
 
 
 @functools.cache
