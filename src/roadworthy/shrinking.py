@@ -13,6 +13,7 @@ from roadworthy.border import answers
 from roadworthy.cfile.kernels.panels import Storage
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.placing import place_files
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.envs.play import MAX_STEPS, Episodes, play
 from roadworthy.errors import BundleError, CertificateFailed
@@ -64,9 +65,7 @@ class Variant:
                 where=self.weights,
                 hint="take a larger storage, or say how much may be lost: margin=…",
             )
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, text in self.texts.items():
-            (Path(folder) / name).write_text(text, encoding="ascii")
+        place_files(self.texts, Path(folder))
 
 
 @answers

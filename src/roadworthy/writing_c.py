@@ -11,8 +11,9 @@ from pathlib import Path
 from roadworthy.border import answers
 from roadworthy.cfolder.files import interface, written
 from roadworthy.cfolder.naming import USUAL, named
+from roadworthy.cfolder.placing import place_files, refuse_taken
 from roadworthy.cfolder.selftest import selftest
-from roadworthy.errors import BundleError, CertificateFailed, UsageError
+from roadworthy.errors import BundleError, CertificateFailed
 from roadworthy.runtime import compiler
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.spec.bundle import POLICY, TRACE, Bundle
@@ -40,22 +41,14 @@ def write_c(
             where=str(path),
             hint='export with targets=["onnx"]',
         )
-    place = Path(folder)
-    if (place / "manifest.json").exists():
-        raise UsageError(
-            f"{place} is a bundle, whose files are listed and hashed",
-            hint="write the C into a folder beside it: -o walker_c",
-        )
     model = bundle.files[POLICY]
     refuse_unsafe(model, where=POLICY, canary=canary)
     own = interface(model, bundle.signature)
     trace = Trace.from_bytes(bundle.files[TRACE])
     texts = named({**written(own), "selftest.c": selftest(own, trace)}, name)
+    refuse_taken(folder, texts, name=name)
     _try(texts)
-    place.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        (place / file).write_text(text, encoding="ascii")
-    return tuple(place / file for file in texts)
+    return place_files(texts, Path(folder), name=name)
 
 
 def _try(texts: Mapping[str, str]) -> None:

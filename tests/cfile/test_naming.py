@@ -63,6 +63,39 @@ def test_two_policies_are_in_one_program(export_once: ExportOnce, tmp_path: Path
     assert said.split()[2:] == ["1", "1"]
 
 
+@pytest.mark.parametrize("place", [".", "c", "c/deeper"])
+def test_nothing_is_written_into_a_bundle(
+    place: str, export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(export_once("mlp").folder, folder)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(rw.UsageError, match="a bundle, whose files are listed and hashed"):
+        write_c(folder, folder / place)
+    assert sorted(folder.rglob("*")) == before
+    rw.verify(folder).raise_if_failed()
+
+
+def test_files_of_others_are_not_written_over(export_once: ExportOnce, tmp_path: Path) -> None:
+    folder = export_once("mlp").folder
+    (tmp_path / "CMakeLists.txt").write_text("project(robot C)\n")
+    with pytest.raises(rw.UsageError, match=r"has CMakeLists.txt already, and not of the policy"):
+        write_c(folder, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["CMakeLists.txt"]
+
+
+def test_policy_is_written_over_itself_and_over_no_other(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = export_once("mlp").folder
+    first = write_c(folder, tmp_path / "c", name="walker")
+    assert write_c(folder, tmp_path / "c", name="walker") == first
+    kept = {path: path.read_bytes() for path in first}
+    with pytest.raises(rw.UsageError, match=r"CMakeLists.txt, selftest.c already, .* 'standup'"):
+        write_c(folder, tmp_path / "c", name="standup")
+    assert {path: path.read_bytes() for path in (tmp_path / "c").iterdir()} == kept
+
+
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="apt install cmake")
 def test_cmake_builds_both_as_parts_of_one_project(export_once: ExportOnce, tmp_path: Path) -> None:
     for name, policy in (("walker", "mlp"), ("standup", "lstm_pair")):

@@ -288,7 +288,8 @@ def test_unknown_operator_is_refused_by_its_name() -> None:
         run(made, {"x": f(1, 2)})
     assert str(caught.value) == (
         "[RW131] node_nonzero: the C writer does not know the operator NonZero"
-        "\n  → leave c out of targets=[…], or write that line with other operators"
+        "\n  → leave c out of targets=[…], or load with engine='onnx', or write that line with "
+        "other operators"
     )
 
 
@@ -338,6 +339,16 @@ def test_axes_and_sizes_of_older_opsets_are_read() -> None:
     made = model(nodes, {"x": x}, {"first": (F, (1, 1)), "rest": (F, (2, 1))})
     got = run(of_opset(made, 11), {"x": x})
     assert (np.concatenate([got["first"], got["rest"]]) == x.sum(axis=1, keepdims=True)).all()
+
+
+@pytest.mark.parametrize(("how", "far"), [("max", 9.0), ("min", -9.0)])
+def test_nan_stays_and_spreads_where_extremes_are_scattered(how: str, far: float) -> None:
+    data, index = f(np.nan, 1, 2, 0), np.array([0, 1, 2, 3])
+    got = one("ScatterElements", data, index, f(far, np.nan, far, 0), reduction=how, out=(4,))
+    np.testing.assert_array_equal(got, f(np.nan, np.nan, far, 0))
+    whole = np.array([1, 2, 3, 4], np.int32)
+    got = one("ScatterElements", whole, index, whole[::-1].copy(), reduction=how, out=(4,))
+    assert got.tolist() == ([4, 3, 3, 4] if how == "max" else [1, 2, 2, 1])
 
 
 def test_bits_are_shifted_out_and_never_back_in() -> None:

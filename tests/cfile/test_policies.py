@@ -213,13 +213,15 @@ def test_header_is_cplusplus_too(export_once: ExportOnce, tmp_path: Path) -> Non
 # Letters beyond ASCII; macros of C, of its compilers and of boards; words of C++.
 AWKWARD = (
     "θ", "größe", "NULL", "INFINITY", "M_PI", "HIGH", "I", "INT64_MAX", "linux", "unix", "errno",
-    "stdin", "class", "2nd", "x y", "x.y",
+    "stdin", "class", "2nd", "x y", "x.y", "i", "row", "step", "got", "worst", "failed", "resets",
+    "inputs", "outputs", "states", "index", "gamma", "y1", "log", "main", "remainder", "compare",
 )  # fmt: skip
 
 
 class Named(nn.Module):
-    def forward(self, obs: dict[str, torch.Tensor]) -> torch.Tensor:
-        return torch.stack([obs[name] for name in AWKWARD]).sum(0)
+    def forward(self, obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        total = torch.stack([obs[name] for name in AWKWARD]).sum(0)
+        return {"actions": total, "got": total + 1, "exponent": total - 1}
 
 
 def test_ports_of_any_name_compile_with_everything_included(tmp_path: Path) -> None:
@@ -235,6 +237,40 @@ def test_ports_of_any_name_compile_with_everything_included(tmp_path: Path) -> N
     words = ("gcc", "-std=gnu11", "-O1", "main.c", "policy.c", "-lm", "-o", "main")
     subprocess.run(words, cwd=tmp_path / "b/c", check=True)
     passes(tmp_path / "b/c/main")
+    # As CMake compiles it: with the extensions of GNU, whose headers declare more.
+    assert " 0 values beyond" in passes(built(tmp_path / "b/c", "-std=gnu99"))
+
+
+def test_no_robots_and_another_language_do_not_compile(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = write(export_once("mlp").bundle, tmp_path / "c")
+    for words, said in (
+        (["gcc", "-DPOLICY_ROWS=0"], "POLICY_ROWS is the number of robots: 1 or more"),
+        (["g++"], "compile this file as C: its header can be included from C"),
+    ):
+        words = [*words, "-c", "policy.c", "-o", "policy.o"]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert said in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="apt install clang")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("-funsafe-math-optimizations",),
+        ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math"),
+        ("-freciprocal-math",),
+    ],
+    ids=" ".join,
+)
+def test_flags_that_clang_does_not_tell_of_change_nothing(
+    flags: tuple[str, ...], export_once: ExportOnce, tmp_path: Path
+) -> None:
+    folder = write(export_once("gru").bundle, tmp_path / "c")
+    program = built(folder, *STRICT, "-O3", *flags, compiler_name="clang")
+    assert " 0 values beyond" in passes(program)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,14 @@ def test_foreign_file_is_shown_with_what_it_leaves_open(tmp_path: Path) -> None:
         assert text in shown
 
 
+@pytest.mark.parametrize("flags", [(), ("--flash", "1")], ids=" ".join)
+def test_what_nobody_can_measure_is_not_passed_over(flags: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "foreign.onnx").write_bytes(hostile.smooth(signature=None))
+    done = roadworthy("inspect", "foreign.onnx", "--c", *flags, cwd=tmp_path)
+    assert done.code == 2
+    assert "--c is asked of a policy that Roadworthy has exported" in done.err
+
+
 def test_foreign_file_as_json(tmp_path: Path) -> None:
     whole = hostile.smooth(signature=None)
     (tmp_path / "foreign.onnx").write_bytes(whole)

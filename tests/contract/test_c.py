@@ -118,6 +118,15 @@ def test_certificate_states_that_the_bits_do_not_depend_on_the_build(whole: rw.B
     assert {each.port for each in check.differences} == {"actions", "memory h", "memory c"}
 
 
+def test_flags_that_the_file_refuses_are_looked_for_in_cc(
+    whole: rw.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "gcc -ffast-math")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(BundleError, match="CC holds flags that make actions wrong"):
+        rw.load(whole.folder, engine="c")
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="fuses with -mfma alone")
 def test_compiler_that_fuses_is_refused_and_its_flag_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

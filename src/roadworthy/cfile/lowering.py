@@ -256,7 +256,8 @@ def _refusal(node: Node, what: str) -> Unsupported:
     return Unsupported(
         what,
         where=node.name or node.outputs[0],
-        hint="leave c out of targets=[…], or write that line with other operators",
+        hint="leave c out of targets=[…], or load with engine='onnx', or write that line with "
+        "other operators",
     )
 
 

@@ -96,12 +96,14 @@ class Writer:
             kind, real = C_TYPES[scatter.target.dtype.name], scatter.target.dtype.kind == "f"
             sides = (target, value) if real else (f"({wide(kind)}){e}" for e in (target, value))
             old, new = sides
+            # What is no number stays, and what meets one becomes none.
+            lost = f" || {value} != {value}" if real else ""
             joined = {
                 "none": value,
                 "add": f"{old} + {new}",
                 "mul": f"{old} * {new}",
-                "max": f"{target} > {value} ? {target} : {value}",
-                "min": f"{target} < {value} ? {target} : {value}",
+                "max": f"{target} <= {value}{lost} ? {value} : {target}",
+                "min": f"{target} >= {value}{lost} ? {value} : {target}",
             }[scatter.how]
             return [f"{target} = {joined if real else f'({kind})({joined})'};"]
 

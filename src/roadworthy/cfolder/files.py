@@ -133,6 +133,9 @@ def header(own: Interface) -> str:
             "#ifndef POLICY_ROWS",
             "#define POLICY_ROWS 1 /* robots side by side */",
             "#endif",
+            "#if POLICY_ROWS < 1",
+            '#error "POLICY_ROWS is the number of robots: 1 or more"',
+            "#endif",
         ]
     lines += [
         "/* Links with this very policy, compiled for as many rows: other structs differ. */",
@@ -265,7 +268,8 @@ def _word(number: np.generic, dtype: str) -> str:
 
 # ---------------------------------------------------------------------- CMakeLists.txt
 CMAKE = """\
-# The policy as a library, and its self-test: cmake -B build && cmake --build build && ctest.
+# The policy as a library, and its self-test. Build outside of the bundle, whose files are listed:
+#     cmake -S c -B /tmp/build && cmake --build /tmp/build && ctest --test-dir /tmp/build
 cmake_minimum_required(VERSION 3.10)
 project(policy C)
 set(CMAKE_C_STANDARD 99)

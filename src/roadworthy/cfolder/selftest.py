@@ -65,13 +65,15 @@ def selftest(own: Interface, trace: Trace) -> str:
     ]  # fmt: skip
     for port in signature.inputs:
         name = own.names[port.name]
-        lines += [f"            memcpy(inputs.{name}, {name}[step][row], sizeof inputs.{name});"]
+        lines += [
+            f"            memcpy(inputs.{name}, golden_{name}[step][row], sizeof inputs.{name});"
+        ]
     lines += ["            policy_step(&states[row], &inputs, &outputs);"]
     for port in signature.outputs:
         name, size = own.names[port.name], columns[port.name].shape[2]
         kind = own.place(port.name).kind
         read = "half_value(got[i])" if port.dtype == "float16" else "(double)got[i]"
-        want = read.replace("got[i]", f"{name}[step][row][i]")
+        want = read.replace("got[i]", f"golden_{name}[step][row][i]")
         lines += [
             "            {",
             f"                const {kind} *const got = (const {kind} *)outputs.{name};",
@@ -126,7 +128,7 @@ def _allowed(own: Interface, port: Port, trace: Trace, steps: int) -> Iterator[s
 
 def _data(own: Interface, port: Port, array: Array) -> Iterator[str]:
     kind, name = own.place(port.name).kind, own.names[port.name]
-    yield f"static const {kind} {name}[STEPS][ROWS][{max(array.shape[2], 1)}] = {{"
+    yield f"static const {kind} golden_{name}[STEPS][ROWS][{max(array.shape[2], 1)}] = {{"
     yield from _lines(array.view(np.uint16) if port.dtype == "float16" else array)
     yield "};"
     yield ""

@@ -97,6 +97,8 @@ def inspect(
             out().print(values_table(rows, compared=against is not None))
         return
     bundle = Bundle.open(path) if path.is_dir() else None
+    if bundle is None and as_c:
+        _refuse_unmeasured(path)
     if bundle is None and looks_like_a_checkpoint(path):
         checkpoint.show(path, answers, as_json=as_json)
         return
@@ -167,6 +169,16 @@ def inspect(
 
 
 _SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")
+
+
+def _refuse_unmeasured(path: Path) -> None:
+    """An error for a file whose C nobody can size: it has no signature, or is no graph at all."""
+    if looks_like_a_checkpoint(path) or _lone_signature(path, path.read_bytes()) is None:
+        raise UsageError(
+            "--c is asked of a policy that Roadworthy has exported",
+            where=str(path),
+            hint=f"roadworthy export {path.name} -o walker, then inspect walker --c",
+        )
 
 
 def _lone_signature(path: Path, data: bytes) -> Signature | None:

@@ -40,6 +40,7 @@ def shrink(
     The C is written only where the policy plays as well with such weights.
     """
     refuse_missing(folder)
+    from roadworthy.cfolder.placing import FILES, refuse_taken
     from roadworthy.shrinking import STORAGES
     from roadworthy.shrinking import shrink as shrink_bundle
 
@@ -49,6 +50,8 @@ def shrink(
         )
     if weights is not None and weights not in STORAGES:
         raise UsageError(f"no storage {weights!r}", hint=did_you_mean(weights, STORAGES))
+    if target is not None:  # before minutes of playing
+        refuse_taken(target, FILES)
     with working(silent=as_json) as progress, explained(env):
         found = shrink_bundle(
             folder, env=environment(env), episodes=episodes, margin=margin, seed=seed,

@@ -165,6 +165,8 @@ def _advice(words: list[str], said: str) -> str:
         return "make room there, or set XDG_CACHE_HOME to a folder on another disk"
     if "ziglang" in words:
         return "load with engine='onnx', or pip install --upgrade ziglang"
+    if "leave out" in said or "must be computed as floats" in said:
+        return "CC holds flags that make actions wrong: leave them out there"
     return "set CC to another compiler (gcc, clang), or load with engine='onnx'"
 
 

@@ -102,9 +102,11 @@ class Bundle:
         """The bundle in `folder`, or an error that says which file is not what it was."""
         root = Path(folder)
         if not root.is_dir() and not restored(root):
-            raise BundleError(
-                f"{root} is not a folder", hint=f"roadworthy export … -o {root} makes one"
-            )
+            hint = f"roadworthy export … -o {root} makes one"
+            if root.exists():
+                whole = (root.parent / SUMS).is_file()
+                hint = f"pass {root.parent}" if whole else "pass the folder that an export wrote"
+            raise BundleError(f"{root} is not a folder", hint=hint)
         if not (root / SUMS).is_file():
             raise BundleError(
                 f"{root} is not a bundle: it has no {SUMS}", hint="export to that folder first"

@@ -1,3 +1,6 @@
+#if defined(__cplusplus)
+#error "compile this file as C: its header can be included from C++"
+#endif
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -17,6 +20,11 @@
 #endif
 /* Reproducible unless POLICY_FAST is defined: no product is fused with the sum that follows. */
 #if defined(__clang__)
+/* -funsafe-math-optimizations leaves no trace that could be refused. */
+#pragma clang fp reassociate(off)
+#if __clang_major__ >= 18
+#pragma clang fp reciprocal(off)
+#endif
 #if defined(POLICY_FAST)
 #pragma clang fp contract(fast)
 #else
