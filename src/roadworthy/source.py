@@ -141,6 +141,7 @@ class Source:
         object.__setattr__(self, "ignore", names)
         _refuse_no_method(self.module, self.method)
         _refuse_bad_constants(self.constants)
+        _refuse_bad_batch(self.batch)
         object.__setattr__(self, "example", self._named_example())
         memory = {
             name: Attribute(each) if isinstance(each, str) else each
@@ -286,6 +287,15 @@ def _refuse_no_method(module: torch.nn.Module, method: str | Callable[..., Any])
             f"{type(module).__name__} has no method {method!r}",
             where="method",
             hint=did_you_mean(method, [*written, FORWARD]),
+        )
+
+
+def _refuse_bad_batch(batch: object) -> None:
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
+        raise UsageError(
+            f"expected a number of rows, got {batch!r}",
+            where="batch",
+            hint="batch=1 for a file that takes one row and no other; leave it out for any number",
         )
 
 

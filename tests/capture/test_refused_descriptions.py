@@ -247,3 +247,24 @@ def test_input_without_elements_is_left_out_as_the_hint_says(tmp_path: Path) -> 
     advice = str(caught.value.findings[0].hint).partition("method=")[2]
     del example["extra"]
     rw.export(WithNothing(), tmp_path / "b", example=example, method=eval(advice))
+
+
+@pytest.mark.parametrize("batch", ["fixed", 0, -1, True, 2.0])
+def test_a_number_of_rows_is_a_whole_number(batch: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="batch: expected a number of rows, got"):
+        rw.export(nn.Linear(4, 2), tmp_path / "b", example=OBS, batch=batch)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Joined(nn.Module):
+    def forward(self, goal: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:
+        return torch.cat([goal, obs], 1) * 2
+
+
+def test_an_input_without_elements_is_left_out_as_the_hint_says(tmp_path: Path) -> None:
+    example = {"goal": torch.zeros(1, 0), **OBS}
+    with pytest.raises(UsageError) as caught:
+        rw.export(Joined(), tmp_path / "b", example=example)
+    _, _, hint = str(caught.value).partition("method=")
+    method = eval(hint)
+    assert rw.export(Joined(), tmp_path / "b", example=OBS, method=method).certificate.passed

@@ -77,6 +77,7 @@ def test_two_inputs_must_have_the_same_number_of_rows(load: Load) -> None:
 def test_fixed_batch_takes_that_number_of_rows_only(load: Load) -> None:
     (found,) = refusal(load("fixed_batch"), {"obs": obs(2, 6)})
     assert "[RW012] obs: expected float32 (1, 6), got float32 (2, 6)" in found
+    assert "this policy was exported for one row, no more and no fewer" in found
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ class ModuleAnalysis:
                     hint="pass at least one row"
                     if tensor.shape[0] == 0
                     else "an input without elements tells the policy nothing: leave it out of the "
-                    f"example, and method=lambda m, obs: m(obs, {name}=obs[:, :0])",
+                    f"example, and {_without(name, [each for each in example if each != name])}",
                 )
         for mask in self.source.masks:
             if mask not in example:
@@ -327,3 +327,10 @@ def _action(output: str, steps: tuple[ActionStep, ...], choices: int) -> Action 
             return Action(output=output, kind="continuous", low=low, high=high)
         case _:
             return Action(output=output, kind="continuous")
+
+
+def _without(name: str, others: list[str]) -> str:
+    """A method that gives an input without elements to the policy by itself."""
+    others = others or ["obs"]
+    passed = ", ".join(f"{each}={each}" for each in others)
+    return f"method=lambda m, {', '.join(others)}: m({passed}, {name}={others[0]}[:, :0])"

@@ -244,7 +244,10 @@ def _type_problems(port: Port | Memory, symbols: set[str]) -> Iterator[Finding]:
         if isinstance(dim, str) and dim not in symbols:
             yield Finding(code="RW022", where=port.name, what=f"no input has the dimension {dim!r}")
         if isinstance(dim, int) and dim < 1:
-            yield Finding(code="RW022", where=port.name, what=f"dimension {dim} is below 1")
+            yield Finding(
+                code="RW022", where=port.name, what=f"dimension {dim} is below 1",
+                hint="what has no elements says nothing: leave it out",
+            )  # fmt: skip
     sizes = [dim for dim in port.shape if isinstance(dim, int)]
     if (
         port.dtype in DTYPES
