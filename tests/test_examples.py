@@ -199,6 +199,7 @@ def test_a_benchmark_runs_and_writes_its_result(name: str, tmp_path: Path) -> No
 def test_the_stored_benchmark_results_describe_their_machine() -> None:
     stored = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
     assert [path.stem for path in stored] == [
+        "c_coverage",
         "c_engines",
         "c_math",
         "c_speed",

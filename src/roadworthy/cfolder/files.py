@@ -268,8 +268,8 @@ def _word(number: np.generic, dtype: str) -> str:
 
 # ---------------------------------------------------------------------- CMakeLists.txt
 CMAKE = """\
-# The policy as a library, and its self-test. Build outside of the bundle, whose files are listed:
-#     cmake -S c -B /tmp/build && cmake --build /tmp/build && ctest --test-dir /tmp/build
+# The policy as a library, and its self-test. Built outside of a bundle, whose files are listed:
+#     cmake -S . -B ../../build && cmake --build ../../build && cd ../../build && ctest
 cmake_minimum_required(VERSION 3.10)
 project(policy C)
 set(CMAKE_C_STANDARD 99)
