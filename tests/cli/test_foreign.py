@@ -30,7 +30,8 @@ def test_what_nobody_can_measure_is_not_passed_over(flags: tuple[str, ...], tmp_
     (tmp_path / "foreign.onnx").write_bytes(hostile.smooth(signature=None))
     done = roadworthy("inspect", "foreign.onnx", "--c", *flags, cwd=tmp_path)
     assert done.code == 2
-    assert "--c is asked of a policy that Roadworthy has exported" in done.err
+    assert "--c is asked of a policy that Roadworthy has exported as ONNX" in done.err
+    assert "roadworthy export policy.py:actor -o walker" in " ".join(done.err.split())
 
 
 def test_foreign_file_as_json(tmp_path: Path) -> None:

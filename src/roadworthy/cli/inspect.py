@@ -173,11 +173,13 @@ _SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")
 
 def _refuse_unmeasured(path: Path) -> None:
     """An error for a file whose C nobody can size: it has no signature, or is no graph at all."""
-    if looks_like_a_checkpoint(path) or _lone_signature(path, path.read_bytes()) is None:
+    checkpoint_here, data = looks_like_a_checkpoint(path), path.read_bytes()
+    if checkpoint_here or is_archive(data) or _lone_signature(path, data) is None:
+        source = path.name if checkpoint_here else "policy.py:actor"
         raise UsageError(
-            "--c is asked of a policy that Roadworthy has exported",
+            "--c is asked of a policy that Roadworthy has exported as ONNX",
             where=str(path),
-            hint=f"roadworthy export {path.name} -o walker, then inspect walker --c",
+            hint=f"roadworthy export {source} -o walker, then roadworthy inspect walker --c",
         )
 
 
