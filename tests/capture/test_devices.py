@@ -213,6 +213,43 @@ class HandsItOn(Base):
         return self.net(scaled(obs, device=device))
 
 
+def to_scaled(obs: Tensor, device: str = "cpu") -> Tensor:
+    return scaled(obs, device)
+
+
+class HandsItToAnotherName(Base):
+    """What begins like a method that places tensors may do anything."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        device = "cuda" if obs.is_cuda else "cpu"
+        return self.net(to_scaled(obs, device=device))
+
+
+class NamesItInTheBranch(Base):
+    def forward(self, obs: Tensor) -> Tensor:
+        zeros = torch.zeros(2)
+        if on_gpu := obs.is_cuda:
+            zeros = zeros.cuda()
+        return self.net(obs) + zeros + float(on_gpu)
+
+
+_on_gpu = False
+
+
+class TellsEverybody(Base):
+    """Who else reads such a name is not to be seen in the function."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        global _on_gpu
+        _on_gpu = obs.is_cuda
+        zeros = torch.zeros(2).cuda() if _on_gpu else torch.zeros(2)
+        return self.told(obs) + zeros
+
+    def told(self, obs: Tensor) -> Tensor:
+        shifted: Tensor = self.net(obs) + float(_on_gpu)
+        return shifted
+
+
 class ReturnsEarly(Base):
     def forward(self, obs: Tensor) -> Tensor:
         if obs.is_cuda:
@@ -238,6 +275,9 @@ class OldType(Base):
         (KeepsTheAnswer, "on_gpu = obs.is_cuda"),
         (NamesTheDevice, "if obs.is_cuda else"),
         (HandsItOn, "if obs.is_cuda else"),
+        (HandsItToAnotherName, "if obs.is_cuda else"),
+        (NamesItInTheBranch, "if on_gpu := obs.is_cuda"),
+        (TellsEverybody, "_on_gpu = obs.is_cuda"),
         (ReturnsEarly, "if obs.is_cuda"),
     ],
 )

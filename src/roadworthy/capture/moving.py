@@ -11,12 +11,15 @@ import copy
 import functools
 import inspect
 import textwrap
+import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
 # Kinds of device that are told apart; "mps" and the like mean something that is wrong there.
 KINDS = frozenset({"cuda", "cpu"})
+# Methods that make a tensor where they are told to, of the same numbers.
+_PLACING = frozenset({"to", "new_tensor", "new_zeros", "new_ones", "new_full", "new_empty"})
 # What is done for the clock or the allocator of a GPU alone.
 _HOUSEKEEPING = ("torch.cuda.synchronize()", "torch.cuda.empty_cache()")
 
@@ -49,8 +52,11 @@ def _read(code: CodeType) -> _Function | None:
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):  # made by exec, or a lambda amid a call
+    # Made by exec, or a lambda amid a call; Python 3.10 cannot even split some into words.
+    except (OSError, TypeError, ValueError, SyntaxError, tokenize.TokenError):
         return None
+    if any(isinstance(each, (ast.Global, ast.Nonlocal)) for each in ast.walk(tree)):
+        return None  # who reads such a name is not to be seen here
     return _Function(ast.increment_lineno(tree, max(first, 1) - 1))
 
 
@@ -74,6 +80,9 @@ class _Function:
 
     def _answers(self, asked: ast.AST) -> list[ast.AST]:
         """Where an answer is read: at the question, or under the name that it is kept by."""
+        for each in ast.walk(self.tree):
+            if isinstance(each, ast.NamedExpr) and each.value is asked:
+                return [asked, *self._reads(each.target.id)]
         name = self._name_of(asked)
         return [asked] if name is None else [*self._reads(name)]
 
@@ -153,8 +162,10 @@ class _Function:
             if any(each.arg == "device" and each.value is value for each in node.keywords):
                 return _only_places(node)
             if any(each is value for each in node.args):
-                called = ast.unparse(node.func)
-                return called.endswith((".to", ".cuda")) or called == "torch.device"
+                called = node.func
+                if not isinstance(called, ast.Attribute):
+                    return False
+                return called.attr in ("to", "cuda") or ast.unparse(called) == "torch.device"
         return False
 
 
@@ -163,8 +174,9 @@ def _only_places(call: ast.Call) -> bool:
 
     A function of the author's may do anything.
     """
-    called = ast.unparse(call.func)
-    return called.startswith("torch.") or called.rpartition(".")[2].startswith(("new_", "to"))
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr in _PLACING or ast.unparse(call.func.value) == "torch"
 
 
 def _is_device(value: ast.expr) -> bool:
