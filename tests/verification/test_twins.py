@@ -16,12 +16,25 @@ from roadworthy.capture.capture import capture
 from roadworthy.originals import interpreting
 from roadworthy.originals.exact import GraphYardstick
 from roadworthy.originals.module import original_of
+from roadworthy.originals.original import NoYardstick
 from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.verification import departures, fresh_steps
 from roadworthy.verification.allowance import Allowance, allowance, allowances
 from roadworthy.verification.departures import FEW_TWINS, twins_in_turn
 from roadworthy.verification.states import Layout
-from roadworthy.verification.twins import TWINS
+from roadworthy.verification.twins import TWINS, moved
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0)])
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_every_float_moves_by_a_few_units_one_alone_too(shape: tuple[int, ...], kind: str) -> None:
+    values = np.full(shape, 1.5, dtype=kind)
+    for ulps in (1, 8):
+        twin = moved(values, np.random.default_rng(0), ulps=ulps)
+        assert (twin.shape, twin.dtype) == (values.shape, values.dtype)
+        units = np.abs(twin - values) / np.spacing(values)
+        assert np.all((units >= 1) & (units <= ulps))
+    assert np.all(values == 1.5)
 
 
 class Recurrent(nn.Module):
@@ -108,6 +121,23 @@ def test_a_free_run_fails_only_where_all_twins_allow_too_little(
     (free,) = (each for each in checks if each.name == "free run")
     assert free.passed is passes
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_round_that_cannot_be_run_loosens_nothing_that_was_measured(
+    first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def then_none(*arguments: object) -> Iterator[Allowance]:
+        if not first:
+            found = allowance(*arguments)  # type: ignore[arg-type]
+            yield dataclasses.replace(found, free={n: 0.0 * v for n, v in found.free.items()})
+        raise NoYardstick("not at so many rows")
+
+    rw.export(recurrent(), tmp_path / "b")
+    monkeypatch.setattr(fresh_steps, "allowances", then_none)
+    checks = rw.verify(tmp_path / "b", against=recurrent()).checks
+    (free,) = (each for each in checks if each.name == "free run")
+    assert free.passed is first, "by fixed tolerances where nothing is known"
 
 
 class Menu(nn.Module):

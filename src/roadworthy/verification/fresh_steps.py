@@ -64,6 +64,8 @@ class FreshSteps:
                 except StopIteration:
                     return
                 except NoYardstick:  # a graph that does not take any number of rows
+                    if known:
+                        return
                     known.append([{} for _ in self.visited.visits])
             yield known[at]
 

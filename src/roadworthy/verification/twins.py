@@ -32,6 +32,7 @@ def moved_memory(memory: Mapping[str, Array], rng: np.random.Generator, *, ulps:
 def moved(values: Array, rng: np.random.Generator, *, ulps: int = 1) -> Array:
     """Floats moved at random by one unit to `ulps` units, 127 at most; zeros and whole numbers
     stay."""
+    assert ulps <= np.iinfo(np.int8).max
     if values.dtype.kind != "f":
         return values
     units = None if ulps == 1 else rng.integers(1, ulps + 1, size=values.shape).astype(np.int8)
@@ -42,7 +43,8 @@ def moved(values: Array, rng: np.random.Generator, *, ulps: int = 1) -> Array:
     if units is not None:
         by *= units
     # In bits the neighbour of a float is the next integer: away from zero, or towards it.
-    result: Array = (values.view(f"i{values.dtype.itemsize}") + by).view(values.dtype)
+    # Of one float alone NumPy makes no array.
+    result: Array = np.asarray(values.view(f"i{values.dtype.itemsize}") + by).view(values.dtype)
     stays = (values == 0) | ~np.isfinite(values) | ~np.isfinite(result)
     np.copyto(result, values, where=stays)
     return result
