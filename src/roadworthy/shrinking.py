@@ -16,14 +16,12 @@ from roadworthy.cfolder.files import Interface, interface, written
 from roadworthy.cfolder.placing import place_files
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.envs.play import MAX_STEPS, Episodes, play
-from roadworthy.errors import BundleError, CertificateFailed
+from roadworthy.errors import CertificateFailed
 from roadworthy.runtime.c_engine import CEngine
-from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import POLICY, TRACE, Bundle
 from roadworthy.spec.stepping import outputs_of
-from roadworthy.spec.trace import Trace
+from roadworthy.writing_c import opened
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 # Of its mean return, what a policy may lose where nobody said how much.
@@ -84,16 +82,7 @@ def shrink(
     What is played is the C that `Variant.write` writes, from the same seeds. `margin` is the mean
     return that may be lost; left out: 5 % of that with float32.
     """
-    bundle = Bundle.open(path)
-    if POLICY not in bundle.files:
-        raise BundleError(
-            f"the bundle has no {POLICY}, which C is written from",
-            where=str(path),
-            hint='export with targets=["onnx"]',
-        )
-    model = bundle.files[POLICY]
-    refuse_unsafe(model, where=POLICY, canary=canary)
-    trace = Trace.from_bytes(bundle.files[TRACE])
+    bundle, model, trace = opened(path, canary=canary)
     found: list[Variant] = []
     for weights in STORAGES:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.spec.bundle import POLICY, TRACE, Bundle
 from roadworthy.spec.trace import Trace
 
+# What a self-test may take, whose steps are milliseconds.
+_SECONDS = 600
+
 
 @answers
 def write_c(
@@ -34,6 +38,16 @@ def write_c(
     can be in one program. Before anything is written the self-test, which holds what the original
     did, is compiled and run here.
     """
+    bundle, model, trace = opened(path, canary=canary)
+    own = interface(model, bundle.signature)
+    texts = named({**written(own), "selftest.c": selftest(own, trace)}, name)
+    refuse_taken(folder, texts, name=name)
+    _try(texts, Path(path))
+    return place_files(texts, Path(folder), name=name)
+
+
+def opened(path: str | os.PathLike[str], *, canary: bool) -> tuple[Bundle, bytes, Trace]:
+    """A bundle with the ONNX file that C is written from, and what its original did."""
     bundle = Bundle.open(path)
     if POLICY not in bundle.files:
         raise BundleError(
@@ -43,25 +57,27 @@ def write_c(
         )
     model = bundle.files[POLICY]
     refuse_unsafe(model, where=POLICY, canary=canary)
-    own = interface(model, bundle.signature)
-    trace = Trace.from_bytes(bundle.files[TRACE])
-    texts = named({**written(own), "selftest.c": selftest(own, trace)}, name)
-    refuse_taken(folder, texts, name=name)
-    _try(texts)
-    return place_files(texts, Path(folder), name=name)
+    return bundle, model, Trace.from_bytes(bundle.files[TRACE])
 
 
-def _try(texts: Mapping[str, str]) -> None:
+def _try(texts: Mapping[str, str], bundle: Path) -> None:
     """Refuses C whose self-test does not pass here."""
     with tempfile.TemporaryDirectory() as scratch:
         for file, text in texts.items():
             (Path(scratch) / file).write_text(text, encoding="ascii")
         files = [file for file in texts if file.endswith(".c")]
         program = compiler.program(Path(scratch), files)
-        done = subprocess.run([program], capture_output=True, text=True)
-    if done.returncode:
-        raise CertificateFailed(
-            f"the self-test fails on this machine: {done.stdout.strip()}",
-            where="selftest.c",
-            hint="roadworthy verify FOLDER shows how the policy itself does here",
-        )
+        try:
+            done = subprocess.run([program], capture_output=True, text=True, timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            said = f"it did not end within {_SECONDS} seconds"
+        else:
+            if not done.returncode:
+                return
+            crashed = done.returncode < 0
+            said = f"it crashed, signal {-done.returncode}" if crashed else done.stdout.strip()
+    raise CertificateFailed(
+        f"the self-test fails on this machine: {said}",
+        where="selftest.c",
+        hint=f"roadworthy verify {shlex.quote(str(bundle))} shows how the policy itself does here",
+    )

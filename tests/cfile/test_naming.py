@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
 import roadworthy as rw
+from roadworthy import writing_c
 from roadworthy.spec.port import BATCH
 from roadworthy.writing_c import write_c
 from tests.cfile.running import STRICT
@@ -96,6 +99,76 @@ def test_policy_is_written_over_itself_and_over_no_other(
     assert {path: path.read_bytes() for path in (tmp_path / "c").iterdir()} == kept
 
 
+class OddPorts(nn.Module):
+    """Ports that are called what the files are called."""
+
+    def forward(self, policy: Tensor, policy_state: Tensor, selftest: Tensor) -> Tensor:
+        return policy + 2 * policy_state + selftest
+
+
+def test_ports_may_be_called_what_the_files_are_called(tmp_path: Path) -> None:
+    names = ("policy", "policy_state", "selftest")
+    example = {name: torch.zeros(1, 2) for name in names}
+    rw.export(OddPorts(), tmp_path / "b", example=example)
+    write_c(tmp_path / "b", tmp_path / "c", name="walker")
+    words = ["gcc", *STRICT, "walker.c", "selftest.c", "-lm", "-o", "test"]
+    subprocess.run(words, cwd=tmp_path / "c", check=True)
+    subprocess.run([tmp_path / "c" / "test"], check=True, capture_output=True)
+
+
+def test_one_policy_is_in_one_program_under_two_names(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    for name in ("walker", "standup"):
+        write_c(export_once("mlp").folder, tmp_path / name, name=name)
+    (tmp_path / "main.c").write_text(BOTH)
+    sources = [f"{name}/{name}.c" for name in ("walker", "standup")]
+    words = ["gcc", *STRICT, "-O2", "main.c", *sources, "-lm", "-o", "main"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    one, other, *_ = said.split()
+    assert one == other
+
+
+def test_a_path_may_lead_out_of_the_bundle(
+    export_once: ExportOnce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(export_once("mlp").folder, folder)
+    monkeypatch.chdir(folder)
+    write_c(".", "../c")
+    assert (tmp_path / "c" / "policy.c").is_file()
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(rw.UsageError, match="lies in a bundle"):
+        write_c(".", "../link/c")
+
+
+def test_a_file_is_no_folder_for_files(export_once: ExportOnce, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    for place in ("notes", "notes/c"):
+        with pytest.raises(rw.UsageError, match="notes is a file, and the C goes into a folder"):
+            write_c(export_once("mlp").folder, tmp_path / place)
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"), [("abort();", "it crashed, signal 6"), ("for (;;) {}", "it did not end")]
+)
+def test_a_self_test_that_crashes_or_hangs_says_so(
+    ends: str, said: str, export_once: ExportOnce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"#include <stdlib.h>\nint main(void) {{ {ends} return 0; }}\n"
+    monkeypatch.setattr(writing_c, "selftest", lambda *_: text)
+    monkeypatch.setattr(writing_c, "_SECONDS", 1)
+    folder = tmp_path / "my bundle"
+    shutil.copytree(export_once("mlp").folder, folder)
+    with pytest.raises(rw.CertificateFailed) as caught:
+        write_c(folder, tmp_path / "c")
+    assert said in str(caught.value)
+    assert f"roadworthy verify '{folder}'" in str(caught.value)
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="apt install cmake")
 def test_cmake_builds_both_as_parts_of_one_project(export_once: ExportOnce, tmp_path: Path) -> None:
     for name, policy in (("walker", "mlp"), ("standup", "lstm_pair")):
@@ -123,7 +196,21 @@ def test_the_usual_name_gives_the_files_of_an_export(
 
 @pytest.mark.parametrize(
     "name",
-    ["", "2nd", "Walker", "my-policy", "rw_", "größe", "rw", "selftest", "stdint", "math", "test"],
+    [
+        "",
+        "2nd",
+        "Walker",
+        "my-policy",
+        "rw_",
+        "größe",
+        "rw",
+        "selftest",
+        "stdint",
+        "math",
+        "test",
+        "con",
+        "lpt1",
+    ],
 )
 def test_names_that_c_does_not_take_are_refused(
     name: str, export_once: ExportOnce, tmp_path: Path

@@ -18,10 +18,12 @@ _TAKEN = {
     "wctype", "memory", "new", "version", "unistd", "pthread", "sched",
     "all", "clean", "depend", "edit_cache", "help", "install", "package", "rebuild_cache", "test",
     "rw", "selftest",
+    # Files that Windows keeps for itself.
+    "aux", "con", "nul", "prn", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)),
 }  # fmt: skip
 # What the header declares; ports may be called anything.
 _DECLARED = re.compile(
-    r"\bpolicy_(?=(?:state|inputs|outputs|work|work_size|init|reset|step|run)\b)"
+    r"\bpolicy_(?=(?:state|inputs|outputs|work|work_size|init(?:_[0-9a-f]{8})?|reset|step|run)\b)"
 )
 _MACRO = re.compile(r"\bPOLICY_(?=\w)")
 _FILE = re.compile(r"\bpolicy(?=\.[ch]\b)")
@@ -42,10 +44,10 @@ def named(texts: Mapping[str, str], name: str) -> dict[str, str]:
     if name == USUAL:
         return dict(texts)
     made = {_FILE.sub(name, file): _renamed(text, name) for file, text in texts.items()}
-    made["CMakeLists.txt"] = _TESTED.sub(f"{name}_selftest", made["CMakeLists.txt"])
+    built = _BUILT.sub(name, made["CMakeLists.txt"])
+    made["CMakeLists.txt"] = _TESTED.sub(f"{name}_selftest", built)
     return made
 
 
 def _renamed(text: str, name: str) -> str:
-    text = _MACRO.sub(f"{name.upper()}_", _DECLARED.sub(f"{name}_", text))
-    return _BUILT.sub(name, _FILE.sub(name, text))
+    return _FILE.sub(name, _MACRO.sub(f"{name.upper()}_", _DECLARED.sub(f"{name}_", text)))

@@ -24,10 +24,15 @@ def refuse_taken(
     folder: str | os.PathLike[str], files: Collection[str], *, name: str = USUAL
 ) -> None:
     """An error where writing the files of the policy `name` would harm what is there."""
-    place = Path(folder)
-    for parent in (place.absolute(), *place.absolute().parents):
+    place, real = Path(folder), Path(folder).resolve()
+    for parent in (real, *real.parents):
+        if parent.exists() and not parent.is_dir():
+            raise UsageError(
+                f"{parent} is a file, and the C goes into a folder",
+                hint="write the C into a folder of its own: -o walker_c",
+            )
         if _is_bundle(parent):
-            where = "is" if parent == place.absolute() else "lies in"
+            where = "is" if parent == real else "lies in"
             raise UsageError(
                 f"{place} {where} a bundle, whose files are listed and hashed",
                 hint="write the C into a folder beside it: -o walker_c",
