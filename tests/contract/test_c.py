@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import platform
 import shutil
 import subprocess
@@ -192,6 +194,9 @@ def test_half_a_library_in_the_cache_is_compiled_again(
     for place in sizes:  # the policy, and what steps it
         place.write_bytes(place.read_bytes()[:1000])
     subprocess.run(load, check=True)
+    for proof in tmp_path.rglob("*.sha256"):
+        proof.write_bytes(b"\xff" * 64)
+    subprocess.run(load, check=True)
     assert {place: place.stat().st_size for place in tmp_path.rglob("*.so")} == sizes
 
 
@@ -214,3 +219,32 @@ def test_full_disk_is_not_blamed_on_the_compiler(
     monkeypatch.setenv("CC", str(full))
     with pytest.raises(BundleError, match="XDG_CACHE_HOME to a folder on another disk"):
         rw.load(whole.folder, engine="c")
+
+
+def test_a_library_that_cannot_be_kept_is_not_blamed_on_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler was content, and then the disk is full."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(compiler.CannotCompile) as caught:
+        compiler.library({"policy.c": "int policy;"})
+    assert "No space left on device" in str(caught.value)
+    assert "set XDG_CACHE_HOME to a folder on another disk" in str(caught.value)
+
+
+def test_a_compiler_that_does_not_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "cc"
+    slow.write_text('#!/bin/sh\ncase "$*" in *--version) echo 1;; *) sleep 60;; esac\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("CC", str(slow))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiler, "_SECONDS", 1)
+    with pytest.raises(compiler.CannotCompile, match="cc is not done with the policy after 1 sec"):
+        compiler.library({"policy.c": "int policy;"})

@@ -35,6 +35,7 @@ WASM_FLAGS = (
 NATIVE = ("-march=native",)
 SCALAR = ("-O1", "-DPOLICY_SCALAR")
 _SECONDS = 600
+_ROOM = "make room there, or set XDG_CACHE_HOME to a folder on another disk"
 
 
 class CannotCompile(BundleError):
@@ -74,7 +75,7 @@ def library(files: Mapping[str, str], *, flags: Sequence[str] = NATIVE) -> ctype
 
 def program(folder: Path, files: Sequence[str]) -> Path:
     """Files of a folder as a program, which nobody keeps."""
-    made = folder / "program"
+    made = folder / "program.exe"  # as Windows wants it, and nobody else minds
     _run([*command(), "-std=c99", "-O1", "-fno-trapping-math"], files, folder, made)
     return made
 
@@ -118,7 +119,7 @@ def _built(words: list[str], files: Mapping[str, str], suffix: str) -> Path:
 def _is_whole(place: Path) -> bool:
     """Whether a compiled file is there as it was written: a power cut may have left half of it."""
     try:
-        return _proof(place).read_text(encoding="ascii") == _sum(place)
+        return _proof(place).read_bytes() == _sum(place).encode()
     except OSError:
         return False
 
@@ -133,28 +134,41 @@ def _sum(place: Path) -> str:
 
 def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
     # Beside the cache, and moved there when it is whole: another process may want the same.
-    with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
-        for name, text in files.items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        made = Path(folder) / "policy.so"
-        texts = [name for name in files if name.endswith(".c")]
-        _run(words, texts, Path(folder), made)
-        proof = Path(folder) / "sum"
-        proof.write_text(_sum(made), encoding="ascii")
-        made.replace(place)
-        proof.replace(_proof(place))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
+            for name, text in files.items():
+                (Path(folder) / name).write_text(text, encoding="utf-8")
+            made = Path(folder) / "policy.so"
+            texts = [name for name in files if name.endswith(".c")]
+            _run(words, texts, Path(folder), made)
+            proof = Path(folder) / "sum"
+            proof.write_text(_sum(made), encoding="ascii")
+            made.replace(place)
+            proof.replace(_proof(place))
+    except OSError as error:
+        raise CannotCompile(
+            f"the compiled policy cannot be kept: {error.strerror or error}",
+            where=str(place.parent),
+            hint=_ROOM,
+        ) from error
 
 
 def _run(words: list[str], texts: Sequence[str], folder: Path, made: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(folder)}
-    run = subprocess.run(
-        [*words, *texts, "-o", str(made), "-lm"], cwd=folder, env=environment,
-        capture_output=True, text=True, timeout=_SECONDS,
-    )  # fmt: skip
+    name = "zig" if "ziglang" in words else Path(words[0]).name
+    try:
+        run = subprocess.run(
+            [*words, *texts, "-o", str(made), "-lm"], cwd=folder, env=environment,
+            capture_output=True, text=True, timeout=_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CannotCompile(
+            f"{name} is not done with the policy after {_SECONDS} seconds", hint=_advice(words, "")
+        ) from None
     if run.returncode or not made.is_file():
         said = [line for line in run.stderr.splitlines() if "error" in line.lower()]
         raise CannotCompile(
-            f"{'zig' if 'ziglang' in words else Path(words[0]).name} cannot compile the policy: "
+            f"{name} cannot compile the policy: "
             f"{(said or run.stderr.splitlines() or ['no reason given'])[0].strip()}",
             hint=_advice(words, run.stderr),
         )
@@ -162,7 +176,7 @@ def _run(words: list[str], texts: Sequence[str], folder: Path, made: Path) -> No
 
 def _advice(words: list[str], said: str) -> str:
     if "No space left" in said:
-        return "make room there, or set XDG_CACHE_HOME to a folder on another disk"
+        return _ROOM
     if "ziglang" in words:
         return "load with engine='onnx', or pip install --upgrade ziglang"
     if "leave out" in said or "must be computed as floats" in said:
