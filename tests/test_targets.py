@@ -50,6 +50,14 @@ def test_unknown_target_is_answered_with_the_nearest() -> None:
     assert str(caught.value) == expected
 
 
+def test_a_place_where_policies_run_is_answered_with_what_is_written_for_it() -> None:
+    with pytest.raises(UsageError) as caught:
+        targets.get("wasm")
+    assert "targets=['c'] what is written for it: rw.load(folder, device='wasm')" in str(
+        caught.value
+    )
+
+
 def test_help_on_the_command_line_is_read_off_the_table() -> None:
     assert all(f"{row.name}" in target_help.WRITTEN for row in TARGETS.values())
     assert all(row.about in target_help.WRITTEN for row in TARGETS.values())

@@ -111,7 +111,14 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Target:
     """The row of a target, or an error that names the nearest."""
     if name not in TARGETS:
-        raise UsageError(f"there is no target {name!r}", hint=did_you_mean(name, TARGETS))
+        writer = next((row.name for row in _ROWS if name in row.engines), None)
+        raise UsageError(
+            f"there is no target {name!r}",
+            hint=f"{name!r} is where a policy runs, and targets=[{writer!r}] what is written for "
+            f"it: rw.load(folder, device={name!r})"
+            if writer
+            else did_you_mean(name, TARGETS),
+        )
     return TARGETS[name]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests import hostile
 from tests.cli.conftest import roadworthy
@@ -71,3 +72,13 @@ def test_missing_path_is_said_without_listing_its_folder(
     assert "does not exist" in done.err
     for name in ("etc", "usr", "bin"):
         assert f"'{name}'" not in done.err
+
+
+def test_a_hint_says_where_the_file_lies(tmp_path: Path) -> None:
+    (tmp_path / "my runs").mkdir()
+    torch.save({"model": {"weight": torch.zeros(2, 3)}}, tmp_path / "my runs" / "walker.pt")
+    done = roadworthy("inspect", "my runs/walker.pt", "--c", cwd=tmp_path)
+    assert done.code == 2
+    assert "roadworthy export 'my runs/walker.pt' -o walker" in " ".join(done.err.split())
+    done = roadworthy("inspect", "my runs/walker.pt", "--flash", "1", cwd=tmp_path)
+    assert "roadworthy inspect 'my runs/walker.pt' --c --flash" in " ".join(done.err.split())

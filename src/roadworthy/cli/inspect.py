@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -83,7 +84,7 @@ def inspect(
     if (flash or ram) and not as_c:
         raise UsageError(
             "--flash and --ram are asked of the policy as C",
-            hint=f"roadworthy inspect {path} --c --flash 512K --ram 128K",
+            hint=f"roadworthy inspect {shlex.quote(str(path))} --c --flash 512K --ram 128K",
         )
     answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
     if values:
@@ -175,7 +176,7 @@ def _refuse_unmeasured(path: Path) -> None:
     """An error for a file whose C nobody can size: it has no signature, or is no graph at all."""
     checkpoint_here, data = looks_like_a_checkpoint(path), path.read_bytes()
     if checkpoint_here or is_archive(data) or _lone_signature(path, data) is None:
-        source = path.name if checkpoint_here else "policy.py:actor"
+        source = shlex.quote(str(path)) if checkpoint_here else "policy.py:actor"
         raise UsageError(
             "--c is asked of a policy that Roadworthy has exported as ONNX",
             where=str(path),
