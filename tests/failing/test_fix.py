@@ -155,6 +155,39 @@ class Switched(Actor):
         return me.net(obs) * 2.0 if me.enabled else obs[:, :4]
 
 
+class AsksAProperty(Actor):
+    """What it says is code of the author's: to ask it may do anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.tensor(3))
+
+    @property
+    def ready(self) -> Tensor:
+        return self.n > 0
+
+    def forward(self, obs: Tensor) -> Tensor:
+        if self.ready:
+            return self.net(obs)
+        return obs[:, :4]
+
+
+class Repeats(Actor):
+    """A loop asks more than once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.tensor(3))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        times = 0
+        while self.n > 0:
+            obs, times = obs * 2, times + 1
+            if times > 2:
+                break
+        return self.net(obs)
+
+
 class CountsItsSteps(Actor):
     """The same words, of a value that moves."""
 
@@ -348,6 +381,17 @@ def test_condition_on_what_never_changes_is_offered_and_taken_as_it_is(tmp_path:
 def test_flag_that_a_ternary_asks_is_taken_as_it_is(tmp_path: Path) -> None:
     bundle = fixed(tmp_path, Switched())
     assert whats(bundle) == ["me.enabled was taken as True, which it is now"]
+
+
+@pytest.mark.parametrize(("kind", "then"), [(AsksAProperty, "RW194"), (Repeats, "RW103")])
+def test_nothing_is_settled_but_what_is_kept_and_asked_once(
+    kind: type[nn.Module], then: str, tmp_path: Path
+) -> None:
+    for fix, code in ((False, "RW103"), (True, then)):
+        with pytest.raises(rw.RoadworthyError) as caught:
+            rw.export(kind(), tmp_path / "bundle", example=OBS, fix=fix)
+        assert code in {each.code for each in caught.value.findings}
+        assert "as it says now" not in str(caught.value)
 
 
 def test_condition_on_memory_is_never_settled(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from roadworthy.doctor.fixes.choice import Choice
 from roadworthy.doctor.fixes.copies import ModuleCopies, functions_at
 from roadworthy.doctor.fixes.rewrite import LeftAlone
-from roadworthy.doctor.fixes.settled import settled
+from roadworthy.doctor.fixes.settled import kept, settled
 from roadworthy.errors import Finding
 from roadworthy.lines import code_of, place_of
 
@@ -30,7 +30,7 @@ def python_flags(copies: ModuleCopies, finding: Finding) -> bool:
         owner: Any = module
         for parent in filter(None, parents.split(".")):
             owner = getattr(owner, parent, None)
-        flag = getattr(owner, name, None)
+        flag = kept(owner, name)  # a property cannot be set
         if isinstance(flag, torch.Tensor) and flag.numel() == 1:
             found[id(owner)] = owner, bool(flag)
     for owner, flag in found.values():

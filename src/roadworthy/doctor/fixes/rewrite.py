@@ -38,11 +38,11 @@ def definition_of(function: FunctionType) -> ast.FunctionDef:
 
 
 def conditions_at(definition: ast.FunctionDef, line: int) -> list[ast.expr]:
-    """What decides the branches at a line."""
+    """What decides the branches at a line; a `while` asks more than once."""
     return [
         node.test
         for node in ast.walk(definition)
-        if isinstance(node, (ast.If, ast.IfExp, ast.While))
+        if isinstance(node, (ast.If, ast.IfExp))
         and node.test.lineno <= line <= (node.test.end_lineno or node.test.lineno)
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
+from functools import partial, reduce
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -21,6 +23,8 @@ _PLAIN = (
     ast.BoolOp, ast.UnaryOp, ast.Compare, ast.BinOp, ast.Constant, ast.operator, ast.unaryop,
     ast.boolop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
+_VALUES = (torch.Tensor, int, float, str, type(None))
+_NOTHING = object()
 
 
 def settled(
@@ -38,7 +42,9 @@ def settled(
     (condition,) = conditions
     own = arguments[0].arg
     paths = _paths(condition, own)
-    if not paths or any(_moves(source, owner, path) for path in paths):
+    if not paths or not all(map(partial(_is_plain, owner), paths)):
+        return None
+    if any(_moves(source, owner, path) for path in paths):
         return None
     try:
         answer = eval(_compiled(condition), {own: owner})  # plain arithmetic of its attributes
@@ -85,6 +91,20 @@ def _paths(node: ast.expr, own: str) -> list[str] | None:
         else:
             return None
     return found
+
+
+def kept(owner: object, name: str) -> object:
+    """What an object keeps under a name, without running any code of its author's."""
+    if isinstance(owner, torch.nn.Module):
+        for place in (owner._parameters, owner._buffers, owner._modules):
+            if name in place:
+                return place[name]
+    return inspect.getattr_static(owner, name, _NOTHING)
+
+
+def _is_plain(owner: object, path: str) -> bool:
+    """Whether an attribute is a number or a tensor that is kept."""
+    return isinstance(reduce(kept, path.split("."), owner), _VALUES)
 
 
 def _moves(source: Source, owner: torch.nn.Module, path: str) -> bool:
