@@ -24,6 +24,12 @@ EXAMPLES = {
         {"obs": torch.zeros(())},
         "[RW001] obs: the example has no batch axis\n  → pass obs[None]",
     ),
+    "nothing in a part": (
+        {"obs": {"pose": torch.zeros(1, 3), "more": torch.zeros(1, 0)}},
+        "[RW001] obs.more: the example is empty: its shape is (1, 0)\n  → an input without "
+        "elements tells the policy nothing: leave it out of the example, and give the module "
+        "'obs.pose'[:, :0] in its place",
+    ),
     "none": (
         {"obs": None},
         "[RW001] example 'obs': expected a tensor or an array, got NoneType\n  → pass "

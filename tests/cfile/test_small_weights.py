@@ -15,7 +15,7 @@ from onnx import helper
 from typer.testing import CliRunner
 
 import roadworthy as rw
-from roadworthy.cfile.kernels.panels import Storage
+from roadworthy.cfile.kernels.panels import Storage, stored
 from roadworthy.cfolder.files import interface, written
 from roadworthy.cli.app import app
 from roadworthy.errors import CertificateFailed
@@ -116,10 +116,16 @@ def test_weights_that_half_floats_cannot_hold_are_refused(tmp_path: Path) -> Non
     assert full.passed
     assert byte.passed
     assert not half.passed
-    assert half.refused.endswith("weights of float16 where one is 7e+04")
+    assert half.refused.endswith("weights of float16, which end at 65504, where one is 7e+04")
     with pytest.raises(CertificateFailed, match="where one is 7e"):
         half.write(tmp_path / "half")
     assert not (tmp_path / "half").exists()
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf])
+def test_weights_that_bytes_cannot_hold_are_refused(weight: float) -> None:
+    with pytest.raises(NotImplementedError, match="int8 where one is NaN or infinite"):
+        stored(np.array([[weight, 1.0, 2.0]], np.float32), rows=1, storage="int8")
 
 
 def test_command_prints_one_row_for_each_storage(

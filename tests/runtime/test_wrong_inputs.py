@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roadworthy.runtime import feeds
 from roadworthy.runtime.feeds import PrecisionWarning
+from roadworthy.spec.port import Port
 from tests.runtime.conftest import Load, obs, refusal
 
 
@@ -174,3 +176,11 @@ def test_float64_that_overflows_is_refused(load: Load) -> None:
         "[RW010] obs: a float64 value of 1e+39 overflows float32"
         "\n  → clip the value, or look for a sensor that reads infinity"
     ]
+
+
+def test_an_axis_of_open_size_was_not_exported_for_some_rows() -> None:
+    port = Port(name="path", dtype="float32", shape=("points", 3))
+    finding = feeds._wrong_shape(port, np.zeros((0, 3), np.float64), {})
+    assert "exported for" not in finding.hint
+    finding = feeds._wrong_shape(port, np.zeros((5, 3), np.float64), {})
+    assert "exported for" not in finding.hint

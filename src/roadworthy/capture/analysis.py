@@ -332,5 +332,7 @@ def _action(output: str, steps: tuple[ActionStep, ...], choices: int) -> Action 
 def _without(name: str, others: list[str]) -> str:
     """A method that gives an input without elements to the policy by itself."""
     others = others or ["obs"]
+    if not all(map(str.isidentifier, [name, *others])):  # parts of a dict, "obs.pose"
+        return f"give the module {others[0]!r}[:, :0] in its place"
     passed = ", ".join(f"{each}={each}" for each in others)
     return f"method=lambda m, {', '.join(others)}: m({passed}, {name}={others[0]}[:, :0])"

@@ -212,8 +212,13 @@ def _wrong_shape(port: Port, value: Any, sizes: Mapping[str, int]) -> Finding:
         hint = f"the last axis must be {fixed[-1]}; check the order and number of elements"
     elif value.ndim > len(port.shape):
         hint = f"drop the extra axes: {port.name}.reshape({', '.join(map(str, (-1, *fixed)))})"
-    elif axis is None and value.ndim == len(port.shape) and value.shape[1:] == port.shape[1:]:
-        number = "one row" if port.shape[0] == 1 else f"{port.shape[0]} rows"
+    elif (
+        axis is None
+        and value.ndim == len(port.shape)
+        and value.shape[1:] == fixed[1:]
+        and isinstance(fixed[0], int)
+    ):
+        number = "one row" if fixed[0] == 1 else f"{fixed[0]} rows"
         hint = f"this policy was exported for {number}, no more and no fewer"
     if 0 in value.shape:
         hint = "the batch is empty: pass at least one row"

@@ -93,11 +93,15 @@ def stored(
     if storage == "float16" or weights.dtype == np.float16:
         with np.errstate(over="ignore"):
             halves = weights.astype(np.float16)
-        if np.isinf(halves).any() and np.isfinite(weights).all():
+        beyond = np.isinf(halves) & np.isfinite(weights)
+        if beyond.any():
             raise NotImplementedError(
-                f"weights of float16 where one is {np.abs(weights).max():.4g}"
+                f"weights of float16, which end at 65504, where one is "
+                f"{np.abs(weights[beyond]).max():.4g}"
             )
         return held(halves.ravel().view(np.uint16)), None
+    if not np.isfinite(weights).all():
+        raise NotImplementedError("weights of int8 where one is NaN or infinite")
     largest = np.abs(weights).max(axis=0).astype(np.float64)
     scale = np.where(largest > 0, largest / 127, 1.0)
     return held(np.rint(weights / scale).astype(np.int8).ravel()), scale.astype(np.float32)
