@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},
-    "shrinking": {*BASE, "spec", "cfile", "cfolder", "runtime", "envs"},
+    "shrinking": {*BASE, "spec", "cfile", "cfolder", "runtime", "envs", "writing_c"},
     "writing_c": {*BASE, "spec", "cfolder", "runtime"},
     "diagnosing": {*EVERYTHING, "exporting"},
     "compat": {*EVERYTHING, "exporting", "emitting"},
@@ -62,8 +62,7 @@ MAY_IMPORT = {
     "demo": set(),
     "cli": {
         *EVERYTHING, "emitting", "many", "exporting", "comparing", "verifying", "diagnosing",
-        "demo", "reporting", "playground", "shrinking",
-        "writing_c",
+        "demo", "reporting", "playground", "shrinking", "writing_c",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -175,6 +175,29 @@ X = RNG.standard_normal((2, 3, 6, 6)).astype(F)
 INDEX = np.array([[0, 2], [1, 0], [3, 1]], np.int64)
 W = RNG.standard_normal((4, 3, 3, 3)).astype(F)
 GROUPED = RNG.standard_normal((6, 1, 3, 3)).astype(F)
+BIAS = W[0, 0, 0].copy()
+# Name → input, weights and bias, attributes, shape of the result.
+TRANSPOSED = {
+    "plain": (X, [W[:3], BIAS], {}, (2, 3, 8, 8)),
+    "stride_pads": (
+        X, [W[:3]], {"strides": [2, 3], "pads": [1, 0, 2, 1], "output_padding": [1, 2]},
+        (2, 3, 11, 19),
+    ),
+    "dilated": (X, [W[:3]], {"strides": [2, 1], "dilations": [2, 3]}, (2, 3, 15, 12)),
+    "groups": (
+        X.reshape(1, 4, 6, 9), [W[:, :2], W[0, 0].ravel()[:4]],
+        {"group": 2, "strides": [2, 2], "dilations": [1, 2], "output_padding": [0, 1]},
+        (1, 4, 13, 22),
+    ),
+    "cut": (X, [W[:3]], {"pads": [3, 0, 0, 4]}, (2, 3, 5, 4)),
+    "line": (
+        X[:, :, 0], [W[:3, :, 0], BIAS], {"strides": [2], "pads": [1, 0], "output_padding": [1]},
+        (2, 3, 13),
+    ),
+    "line_groups": (
+        X[:, :, 0], [W[:3, :, 0]], {"group": 3, "strides": [3], "dilations": [2]}, (2, 9, 20)
+    ),
+}  # fmt: skip
 # Name → operator, inputs, constants, attributes, shape of the result.
 LAYERS = {
     "conv": ("Conv", [X], [W, RNG.standard_normal(4).astype(F)], {}, (2, 4, 4, 4)),
@@ -182,6 +205,10 @@ LAYERS = {
     "conv_dilated": ("Conv", [X], [W], {"dilations": [2, 2]}, (2, 4, 2, 2)),
     "conv_groups": ("Conv", [X], [GROUPED], {"group": 3}, (2, 6, 4, 4)),
     "conv_line": ("Conv", [X[:, :, 0]], [W[:, :, 0]], {"pads": [1, 1]}, (2, 4, 6)),
+    **{
+        f"transposed_{name}": ("ConvTranspose", [each[0]], *each[1:])
+        for name, each in TRANSPOSED.items()
+    },
     "max_pool": ("MaxPool", [X], [], {"kernel_shape": [2, 3], "strides": [2, 1]}, (2, 3, 3, 4)),
     "average_pool": ("AveragePool", [X], [], {"kernel_shape": [2, 2]}, (2, 3, 5, 5)),
     "global_pool": ("GlobalAveragePool", [X], [], {}, (2, 3, 1, 1)),
@@ -262,6 +289,16 @@ def test_layer_is_onnxruntimes(name: str) -> None:
     wanted = onnxruntimes(made, given)["y"]
     assert wanted.shape == shape
     assert np.abs(run(made, given)["y"] - wanted).max() <= 2e-5
+
+
+@pytest.mark.parametrize("word", [{"auto_pad": "SAME_UPPER"}, {"output_shape": [12]}])
+def test_transposed_convolution_to_a_size_that_is_asked_for_is_refused(
+    word: dict[str, Any],
+) -> None:
+    x, w = X[:1, :, 0].copy(), W[:3, :, 0].copy()
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2], **word)
+    with pytest.raises(Unsupported, match=rf"ConvTranspose: {next(iter(word))}="):
+        run(model([node], {"x": x}, {"y": (F, (1, 3, 12))}, {"w": w}), {"x": x})
 
 
 def test_branch_is_chosen_when_the_policy_runs() -> None:

@@ -13,7 +13,9 @@ found and whose form could be put right stand here; those that could not are nam
 | `attention.py`  | scaled dot-product attention under a mask |
 | `recurrent.py`  | LSTM and GRU, step by step |
 | `ordering.py`   | sorting, medians, running extremes, searching |
+| `resizing.py`   | images of another size |
 | `shapes.py`     | squeezing, sums along an axis, scattering, writing under a mask |
+| `shifts.py`     | shifts of bytes |
 """
 
 from __future__ import annotations
@@ -36,11 +38,22 @@ def own_translations(*, doubles: bool = False) -> Mapping[Any, Callable[..., Any
         functions,
         ordering,
         recurrent,
+        resizing,
         shapes,
         shifts,
     )
 
-    tables = [arithmetic, constants, functions, attention, recurrent, ordering, shapes, shifts]
+    tables = [
+        arithmetic,
+        constants,
+        functions,
+        attention,
+        recurrent,
+        ordering,
+        resizing,
+        shapes,
+        shifts,
+    ]
     if doubles:
         from roadworthy.backends.translations import doubles as of_float64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -77,9 +78,7 @@ def _line(node: Node) -> Node:
     if "pads" in attributes:
         first, last = integers(node, "pads", [])
         attributes["pads"] = (0, first, 0, last)
-    return Node(
-        op=node.op, name=node.name, inputs=node.inputs, outputs=node.outputs, attributes=attributes
-    )
+    return replace(node, attributes=attributes)
 
 
 def _images(walk: Lowering, node: Node, x: Value, weights: Array, bias: Array | None) -> Value:
@@ -135,6 +134,32 @@ def _convolved(
     return multiplied(walk, x.buffer, columns, bias, shape, placed)
 
 
+def _conv_transpose(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
+    """A convolution of the input with zeros between its elements, each filter turned around."""
+    x, weights = needed(inputs, 0), known(inputs, 1, "weights")
+    axes, groups = len(x.shape) - 2, integer(node, "group", 1)
+    strides, dilations, pads = _geometry(node, x, weights.shape[2:])
+    more = integers(node, "output_padding", [0] * axes)
+    if text(node, "auto_pad", "NOTSET") != "NOTSET":
+        raise Unsupported(f"auto_pad={node.attributes['auto_pad']}")
+    apart = [(size - 1) * stride + 1 for size, stride in zip(x.shape[2:], strides, strict=True)]
+    zero, made = scalar(0, x.dtype), walk.room(x.dtype, (*x.shape[:2], *apart))
+    walk.write(made.buffer, made.index, view(walk, zero, lambda e: np.broadcast_to(e, made.shape)))
+    between = tuple(slice(None, None, stride) for stride in (1, 1, *strides))
+    walk.write(made.buffer, made.index[between], x)
+    reach = [(k - 1) * dilation for k, dilation in zip(weights.shape[2:], dilations, strict=True)]
+    sides = [
+        (far - first, far - last + extra)
+        for far, (first, last), extra in zip(reach, pads, more, strict=True)
+    ]
+    # (in, out of a group, …) becomes (out, in of a group, …).
+    filters = weights.reshape(groups, -1, *weights.shape[1:]).swapaxes(1, 2)
+    turned = np.flip(filters.reshape(-1, *filters.shape[2:]), tuple(range(2, 2 + axes)))
+    plain = replace(node, op="Conv", attributes={"dilations": tuple(dilations), "group": groups})
+    spread = padded(walk, made, [(0, 0), (0, 0), *sides], zero)
+    return _conv(walk, plain, [spread, const(turned), *inputs[2:]])
+
+
 def _pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     kernel = integers(node, "kernel_shape", [])
@@ -169,6 +194,7 @@ def _global_pool(kind: str, walk: Lowering, node: Node, inputs: Inputs) -> list[
 
 OPERATORS: dict[str, Lower] = {
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "MaxPool": partial(_pool, "max"),
     "AveragePool": partial(_pool, "mean"),
     "GlobalAveragePool": partial(_global_pool, "mean"),
