@@ -48,6 +48,25 @@ def test_product_is_numpys(rows: int, k: int, n: int) -> None:
     assert np.abs(product(x, w, b) - wanted).max() <= 1e-6 * max(k, 10)
 
 
+@pytest.mark.parametrize("place", ["x", "w", "b"])
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize(
+    ("rows", "k", "n"),
+    [
+        (1, 5, 3), (1, 64, 2), (1, 64, 12), (1, 70, 30), (1, 7, 20), (1, 48, 512), (1, 33, 200),
+        (7, 12, 30), (9, 16, 130), (3, 9, 64),
+    ],
+)  # fmt: skip
+def test_what_is_not_finite_stays_where_it_belongs(
+    rows: int, k: int, n: int, number: float, place: str
+) -> None:
+    x, w, b = (RNG.standard_normal(size).astype(np.float32) for size in ((rows, k), (k, n), (n,)))
+    {"x": x, "w": w, "b": b}[place][..., 1] = number
+    with np.errstate(invalid="ignore"):
+        wanted = (x[:, :, None] * w).sum(1) + b  # of BLAS nothing is known here
+    assert np.allclose(product(x, w, b), wanted, atol=1e-4, equal_nan=True)
+
+
 @pytest.mark.parametrize(("rows", "k", "n"), [(1, 40, 32), (1, 33, 200), (7, 12, 130)])
 def test_width_of_panels_changes_no_bit(rows: int, k: int, n: int) -> None:
     x, w, b = (RNG.standard_normal(size).astype(np.float32) for size in ((rows, k), (k, n), (n,)))

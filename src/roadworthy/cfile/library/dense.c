@@ -93,7 +93,7 @@ static void rw_narrow(const float *x, const float *w, const float *b, float *y, 
         for (column = 0; column < width; column += RW_LANES) {
             const float *w0 = w + column, *w1 = w0 + quarter * width;
             const float *w2 = w1 + quarter * width, *w3 = w2 + quarter * width;
-            rw_vec a0 = RW_LOAD(b + start + column), a1 = a0 - a0, a2 = a1, a3 = a1;
+            rw_vec a0 = RW_LOAD(b + start + column), a1 = {0}, a2 = {0}, a3 = {0};
             for (k = 0; k < quarter; k++) {
                 a0 += x[k] * RW_LOAD(w0 + k * width);
                 a1 += x[quarter + k] * RW_LOAD(w1 + k * width);
