@@ -4,14 +4,14 @@ Each is exported by the project's own backend and run by onnxruntime over the co
 signs, denormals, 1e-30 … 1e30, infinities, NaN, multiples of π, ties, empty masks. A result may be
 as far from the float64 value as a few times PyTorch's own; NaN, infinities and the sign of zero
 must be the same. `python benchmarks/operator_sweep.py` writes results/operators.json and
-docs/operators.md.
+docs/operators.md; tests/cfile/test_sweep.py asks the same of the policy as C.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ TIMES, ULPS = 4.0, 8.0
 TOGETHER = 20
 DOCS = Path(__file__).parent.parent / "docs"
 Arrays = list[np.ndarray[Any, Any]]
+Feeds = dict[str, np.ndarray[Any, Any]]
+Ran = Callable[[Feeds], Arrays]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,27 +72,37 @@ class Together(nn.Module):
         return [each(*inputs).clone() for each in self.functions]
 
 
-def swept(kind: Kind, settings: Settings | None = None) -> Iterator[Result]:
+def by_onnxruntime(path: Path) -> Ran:
+    """What runs a file: arrays by their names in, the outputs in their order out."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return lambda feeds: list(session.run(None, feeds))
+
+
+def swept(
+    kind: Kind, settings: Settings | None = None, opened: Callable[[Path], Ran] = by_onnxruntime
+) -> Iterator[Result]:
     """The operators of a kind, one result each."""
     names = [name for name in kind.functions if name not in ALONE]
     batches = [names[start : start + TOGETHER] for start in range(0, len(names), TOGETHER)]
     for batch in [*batches, *([name] for name in kind.functions if name in ALONE)]:
-        yield from _results(kind, batch, settings or Settings())
+        yield from _results(kind, batch, settings or Settings(), opened)
 
 
-def _results(kind: Kind, names: list[str], settings: Settings) -> Iterator[Result]:
+def _results(
+    kind: Kind, names: list[str], settings: Settings, opened: Callable[[Path], Ran]
+) -> Iterator[Result]:
     """Halves of what cannot be exported together, until the one that cannot is alone."""
     try:
-        session = exported(kind, names, settings)
+        run = exported(kind, names, settings, opened)
     except Exception as error:  # torch.export raises what it likes
         if len(names) > 1:
             half = len(names) // 2
-            yield from _results(kind, names[:half], settings)
-            yield from _results(kind, names[half:], settings)
+            yield from _results(kind, names[:half], settings, opened)
+            yield from _results(kind, names[half:], settings, opened)
         else:
             yield Result(kind=kind.name, operator=names[0], refused=_refusal(error))
         return
-    compared = zip(*_computed(kind, names, session), strict=True)
+    compared = zip(*_computed(kind, names, run), strict=True)
     for name, (rounded, exact, got, alone) in zip(names, compared, strict=True):
         found = dict.fromkeys(
             each for ran in (got, alone) for each in _differences(kind, rounded, exact, ran)
@@ -98,7 +110,10 @@ def _results(kind: Kind, names: list[str], settings: Settings) -> Iterator[Resul
         yield Result(kind=kind.name, operator=name, differences=tuple(found))
 
 
-def exported(kind: Kind, names: Sequence[str], settings: Settings) -> onnxruntime.InferenceSession:
+def exported(
+    kind: Kind, names: Sequence[str], settings: Settings,
+    opened: Callable[[Path], Ran] = by_onnxruntime,
+) -> Ran:  # fmt: skip
     """The operators in one ONNX file, written by the backend and opened."""
     inputs = kind.inputs()
     batch = torch.export.Dim("batch", min=1)
@@ -116,7 +131,7 @@ def exported(kind: Kind, names: Sequence[str], settings: Settings) -> onnxruntim
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         (path,) = OnnxBackend(settings=settings).lower(program, Path(folder))
-        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        return opened(path)
 
 
 def _port(name: str, value: Tensor) -> Port:
@@ -124,10 +139,8 @@ def _port(name: str, value: Tensor) -> Port:
     return Port(name=name, dtype=dtype, shape=("batch", *value.shape[1:]))
 
 
-def _computed(
-    kind: Kind, names: Sequence[str], session: onnxruntime.InferenceSession
-) -> tuple[Arrays, Arrays, Arrays, Arrays]:
-    """PyTorch's results, those in float64, onnxruntime's, and onnxruntime's row by row."""
+def _computed(kind: Kind, names: Sequence[str], run: Ran) -> tuple[Arrays, Arrays, Arrays, Arrays]:
+    """PyTorch's results, those in float64, the file's, and the file's row by row."""
     inputs = kind.inputs()
     module = Together([kind.functions[name] for name in names]).eval()
     doubles = tuple(each.double() if each.is_floating_point() else each for each in inputs)
@@ -138,11 +151,11 @@ def _computed(
         module.float()
     arrays = [each.numpy() for each in inputs]
     labels = [f"in_{i}" for i in range(len(arrays))]
-    got = session.run(None, dict(zip(labels, arrays, strict=True)))
+    got = run(dict(zip(labels, arrays, strict=True)))
     rows = []
     for row in range(len(arrays[0])):
         single = [each[row : row + 1] for each in arrays]
-        rows.append(session.run(None, dict(zip(labels, single, strict=True))))
+        rows.append(run(dict(zip(labels, single, strict=True))))
     alone = [np.concatenate(each) for each in zip(*rows, strict=True)]
     exact = [r if e is None else e for e, r in zip(doubled, rounded, strict=True)]
     return rounded, exact, got, alone

@@ -51,6 +51,24 @@ def test_clip_lets_nan_through_and_its_upper_limit_wins() -> None:
     assert np.array_equal(crossed, f(NAN, 1, 1, 1, 1, 1), equal_nan=True)
 
 
+def test_log_of_a_sum_of_exponentials_knows_infinities() -> None:
+    rows = np.stack([f(-INF, -INF), f(INF, 1), f(INF, -INF), f(NAN, INF), f(-INF, 2), f(3e38, 1)])
+    node = helper.make_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=0)
+    made = model([node], {"x": rows}, {"y": (F, (6,))}, {"axes": np.array([1])})
+    got = run(made, {"x": rows})["y"]
+    assert np.array_equal(got, f(-INF, INF, INF, NAN, 2, 3e38), equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_zero_keeps_its_sign_within_limits_and_has_none_as_a_sign(kind: Any) -> None:
+    x = f(-0.0, 0.0, -1.0, NAN).astype(kind)
+    clipped = one("Clip", x, np.asarray(0, kind), np.asarray(6, kind))
+    signs = one("Sign", x)
+    assert np.signbit(clipped).tolist() == [True, False, False, False]
+    assert np.signbit(signs).tolist() == [False, False, True, False]
+    assert np.array_equal(signs, f(0, 0, -1, NAN), equal_nan=True)
+
+
 @pytest.mark.parametrize("op", ["Max", "Min"])
 def test_extremes_of_two_keep_nan_on_either_side(op: str) -> None:
     wanted = (np.maximum if op == "Max" else np.minimum)(f(NAN, 1, 2, -INF), f(1, NAN, 3, INF))

@@ -454,6 +454,7 @@ static inline float rw_pow(float x, float y)
     return (float)pow((double)x, (double)y);
 }
 
+/* The second of equals, as PyTorch has it. */
 static inline float rw_max(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -476,7 +477,7 @@ static inline float rw_leaky(float x, float slope)
 
 static inline float rw_sign(float x)
 {
-    return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x;
+    return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x + 0.0f;
 }
 
 static inline float rw_mod(float a, float b)
@@ -604,7 +605,7 @@ static inline double rw_d_leaky(double x, double slope)
 
 static inline double rw_d_sign(double x)
 {
-    return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x;
+    return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x + 0.0;
 }
 
 static inline double rw_d_mod(double a, double b)

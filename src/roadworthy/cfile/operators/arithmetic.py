@@ -58,10 +58,11 @@ def _mod(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _clip(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     low, high = given(inputs, 1), given(inputs, 2)
-    # One after the other: where the limits cross, the upper one wins, as in PyTorch.
+    # One after the other: where the limits cross, the upper one wins, as in PyTorch. Of equals the
+    # second is taken: -0 within 0 and 6 stays -0.
     for op, limit in (("Max", low), ("Min", high)):
         if limit is not None:
-            x = elementwise(op, x, limit)
+            x = elementwise(op, limit, x)
     return [x]
 
 

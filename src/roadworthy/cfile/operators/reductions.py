@@ -75,15 +75,25 @@ def _mean(value: Value, count: int) -> Value:
 def _log_sum_exp(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x = needed(inputs, 0)
     axes, keep = _axes(node, inputs, x), bool(integer(node, "keepdims", 1))
-    highest, total = _exponentials(walk, x, axes)[1:]
+    largest = scalar(np.finfo(x.dtype).max, x.dtype)
+    highest, total = _exponentials(walk, x, axes, within=largest)[1:]
     y = add(elementwise("Log", total), highest)
     return [y if keep else view(walk, y, lambda each: np.squeeze(each, tuple(axes)))]
 
 
-def _exponentials(walk: Lowering, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
-    """exp(x − greatest), the greatest, and the sum of the exponentials."""
+def _exponentials(
+    walk: Lowering, x: Value, axes: Sequence[int], within: Value | None = None
+) -> tuple[Value, Value, Value]:
+    """exp(x − greatest), the greatest, and the sum of the exponentials.
+
+    `within` a limit the greatest is finite: that of infinities alone would give NaN.
+    """
     x = walk.stored(x)
-    highest = walk.stored(reduced(walk, x, axes, "max", keep=True))
+    highest = reduced(walk, x, axes, "max", keep=True)
+    if within is not None:
+        highest = elementwise("Min", highest, within)
+        highest = elementwise("Max", highest, elementwise("Neg", within))
+    highest = walk.stored(highest)
     powers = walk.stored(elementwise("Exp", sub(x, highest)))
     return powers, highest, walk.stored(reduced(walk, powers, axes, "sum", keep=True))
 
