@@ -29,7 +29,8 @@ from c_engines import ENVIRONMENTS, GO1, exported, inputs, sources
 from step_latency import plain_session
 
 import roadworthy as rw
-from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.files import written
+from roadworthy.cfolder.interface import interface
 from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import BATCH, Array
 

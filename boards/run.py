@@ -22,8 +22,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.files import written
 from roadworthy.cfolder.footprint import BOARDS
+from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.errors import RoadworthyError
 from roadworthy.spec.bundle import POLICY, Bundle
 

@@ -12,7 +12,8 @@ from typing import Any, get_args
 from roadworthy.border import answers
 from roadworthy.cfile.kernels.panels import Storage
 from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.files import written
+from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.cfolder.placing import place_files
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.envs.play import MAX_STEPS, Episodes, play

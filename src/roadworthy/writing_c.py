@@ -9,15 +9,22 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from roadworthy.border import answers
-from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.files import written
+from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.cfolder.naming import USUAL, named
 from roadworthy.cfolder.placing import place_files, refuse_taken
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import BundleError, CertificateFailed
 from roadworthy.runtime import compiler
 from roadworthy.runtime.canary import refuse_unsafe
+from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import POLICY, TRACE, Bundle
+from roadworthy.spec.port import BATCH
+from roadworthy.spec.samples import draw
+from roadworthy.spec.stepping import Script, outputs_of
 from roadworthy.spec.trace import Trace
 
 # What a self-test may take, whose steps are milliseconds.
@@ -30,17 +37,20 @@ def write_c(
     folder: str | os.PathLike[str],
     *,
     name: str = USUAL,
+    sizes: Mapping[str, int] | None = None,
     canary: bool = True,
 ) -> tuple[Path, ...]:
     """The policy of a bundle as C in a folder of its own; the paths of its files.
 
     `name` is what every name in them begins with, in place of "policy": policies of several names
-    can be in one program. Before anything is written the self-test, which holds what the original
-    did, is compiled and run here.
+    can be in one program. `sizes` says how large each axis is that `dynamic=` left open. Before
+    anything is written the self-test, which holds what the original did, is compiled and run here;
+    of sizes that were not recorded it holds what `policy.onnx` does.
     """
     bundle, model, trace = opened(path, canary=canary)
-    own = interface(model, bundle.signature)
-    texts = named({**written(own), "selftest.c": selftest(own, trace)}, name)
+    own = interface(model, bundle.signature, sizes=sizes)
+    golden = trace if _is_of(trace, own) else _recorded(bundle, own, trace)
+    texts = named({**written(own), "selftest.c": selftest(own, golden)}, name)
     refuse_taken(folder, texts, name=name)
     _try(texts, Path(path))
     return place_files(texts, Path(folder), name=name)
@@ -58,6 +68,32 @@ def opened(path: str | os.PathLike[str], *, canary: bool) -> tuple[Bundle, bytes
     model = bundle.files[POLICY]
     refuse_unsafe(model, where=POLICY, canary=canary)
     return bundle, model, Trace.from_bytes(bundle.files[TRACE])
+
+
+def _is_of(trace: Trace, own: Interface) -> bool:
+    """Whether the recorded steps are of the sizes that the C is written for."""
+    return all(
+        trace.inputs[port.name].shape[1:] == port.sizes({BATCH: trace.rows})
+        for port in own.signature.inputs
+    )
+
+
+def _recorded(bundle: Bundle, own: Interface, usual: Trace) -> Trace:
+    """As many steps as were recorded, of other sizes: what the certified file does."""
+    policy = from_bundle(bundle, engine="onnx", canary=False)
+    rng = np.random.default_rng(0)
+    inputs = draw(bundle.signature, rng, steps=usual.steps, rows=usual.rows, fixed=own.sizes)
+    script = Script(inputs=inputs, resets=usual.resets)
+    try:
+        outputs = outputs_of(policy, script)
+    except BundleError as error:
+        words = ", ".join(f"{name}={size}" for name, size in own.sizes.items())
+        raise BundleError(
+            f"the policy cannot be stepped with {words}: {error.findings[0].what}",
+            where=POLICY,
+            hint="take sizes that the original takes",
+        ) from error
+    return Trace(inputs=inputs, outputs=outputs, resets=usual.resets)
 
 
 def _try(texts: Mapping[str, str], bundle: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.files import written
 from roadworthy.cfolder.footprint import BOARDS, Footprint, footprint, size_in_bytes
+from roadworthy.cfolder.interface import interface
 from roadworthy.cli.app import app
 from roadworthy.errors import UsageError
 from tests.conftest import Exported

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.files import written
+from roadworthy.cfolder.interface import interface
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import ExportError
 from roadworthy.spec.bundle import TRACE

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import roadworthy as rw
 from roadworthy.cfile.kernels.panels import Storage, stored
-from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.files import written
+from roadworthy.cfolder.interface import interface
 from roadworthy.cli.app import app
 from roadworthy.errors import CertificateFailed
 from roadworthy.shrinking import shrink

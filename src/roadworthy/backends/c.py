@@ -10,7 +10,8 @@ from pathlib import Path
 from roadworthy.backends import Settings
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfolder.files import Interface, interface, written
+from roadworthy.cfolder.files import written
+from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import BundleError, ExportError
 from roadworthy.program import Program

@@ -2,85 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from roadworthy.cfile.constants import literal
-from roadworthy.cfile.kernels.panels import Storage
-from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfile.source import ABI, HEAD, Code, Place, body, code, unique, work_struct
-from roadworthy.onnxgraph.graph import read
+from roadworthy.cfile.source import ABI, HEAD, body, work_struct
+from roadworthy.cfolder.interface import Interface
 from roadworthy.spec.port import BATCH, Memory, Port
-from roadworthy.spec.signature import Signature
-
-# Of C and C++, macros of their compilers and systems, and members that the structs have anyway.
-_WORDS = frozenset((
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char",
-    "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default",
-    "delete", "do", "double", "else", "enum", "export", "extern", "false", "float", "for",
-    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-    "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public",
-    "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true",
-    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "while", "work", "xor",
-    "errno", "far", "i386", "interface", "linux", "mips", "near", "small", "sparc", "stderr",
-    "stdin", "stdout", "unix",
-))  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Interface:
-    """A policy in C as its user sees it: names of ports and memory, beside the code behind them."""
-
-    signature: Signature
-    code: Code
-    digest: str
-    names: Mapping[str, str]
-    weights: Storage
-
-    def place(self, name: str) -> Place:
-        """The port of the graph with a name of the signature."""
-        return (*self.code.inputs, *self.code.outputs)[list(self.names).index(name)]
-
-    @property
-    def init(self) -> str:
-        """What `policy_init` is called where files are linked, before the rows."""
-        return f"policy_init_{self.digest[:8]}"
-
-    @property
-    def fixed(self) -> int | None:
-        return self.signature.fixed_rows
-
-
-def interface(model: bytes, signature: Signature, *, weights: Storage = "float32") -> Interface:
-    """The C of an ONNX file, or an error that names what C cannot be written for."""
-    others = [name for name in signature.symbols if name != BATCH]
-    if others:
-        raise Unsupported(
-            f"the size of {', '.join(map(repr, others))} is open, and C is written for fixed sizes",
-            hint="export without dynamic=…; rw.load(folder, engine='c') compiles for each size",
-        )
-    graph = read(model)
-    listed = [each.name for each in (*graph.inputs, *graph.outputs)]
-    taken: set[str] = set()
-    names = {name: _identifier(name, taken) for name in listed}
-    return Interface(
-        signature=signature, code=code(graph, {}, weights), names=names, weights=weights,
-        digest=hashlib.sha256(model).hexdigest(),
-    )  # fmt: skip
-
-
-def _identifier(name: str, taken: set[str]) -> str:
-    base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "port"
-    # Names in capitals are macros, of <math.h> or of somebody's board.
-    is_macro = base == base.upper() and (len(base) > 1 or base == "I")
-    base = f"{base}_" if base in _WORDS or base[0].isdigit() or is_macro else base
-    return unique(f"p{base}" if base[0].isdigit() else base, taken)
 
 
 def _said(text: object) -> str:
@@ -114,11 +44,13 @@ def header(own: Interface) -> str:
         " *     policy_init(&state);",
         " *     for (;;) { ...; policy_step(&state, &inputs, &outputs); ... }",
         " *",
-        " * One call is one tick. No allocation, no globals but constants. */",
-        f"#if defined(POLICY_H) && POLICY_ID != 0x{own.digest[:8]}",
+        " * One call is one tick. No allocation, no globals but constants."
+        + "".join(f" {_said(name)} = {size}." for name, size in own.sizes.items())
+        + " */",
+        f"#if defined(POLICY_H) && POLICY_ID != 0x{own.identity}",
         '#error "two policies in one file: roadworthy c FOLDER -o OUT --name NAME"',
         "#endif",
-        "#ifndef POLICY_H", "#define POLICY_H", f"#define POLICY_ID 0x{own.digest[:8]}", "",
+        "#ifndef POLICY_H", "#define POLICY_H", f"#define POLICY_ID 0x{own.identity}", "",
         "#include <stddef.h>", "#include <stdint.h>", "",
         f"#define POLICY_ABI {ABI}",
         f'#define POLICY_ONNX_SHA256 "{own.digest}"',

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from roadworthy.cfile.constants import literal
-from roadworthy.cfolder.files import Interface
+from roadworthy.cfolder.interface import Interface
 from roadworthy.spec.port import Array, Port
 from roadworthy.spec.tolerance import gaps
 from roadworthy.spec.trace import Trace, exponents

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import target_help
+from roadworthy.cli import c_sizes, target_help
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.objects import refuse_missing
 
@@ -18,6 +18,7 @@ def c_files(
     name: Annotated[
         str, typer.Option(help="What every name in them begins with: two policies, two names.")
     ] = "policy",
+    size: c_sizes.AxisSizes = None,
     canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -28,11 +29,15 @@ def c_files(
     roadworthy c standup -o robot/standup --name standup
 
     A program may then have both: walker_step and standup_step. The self-test is run here first.
+
+    roadworthy c crowd -o robot/crowd --size agents=8
+
+    for an axis whose size the export left open.
     """
     refuse_missing(folder)
     from roadworthy.writing_c import write_c
 
-    files = write_c(folder, target, name=name, canary=canary)
+    files = write_c(folder, target, name=name, sizes=c_sizes.axis_sizes(size), canary=canary)
     if as_json:
         print_json({"files": [str(path) for path in files]})
         return

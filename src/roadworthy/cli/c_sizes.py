@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from roadworthy.cfolder.files import interface, written
+from roadworthy.cfolder.files import written
 from roadworthy.cfolder.footprint import BOARDS, Footprint, footprint, size_in_bytes
+from roadworthy.cfolder.interface import interface
 from roadworthy.cli.console import out, print_json, size_text, table
-from roadworthy.errors import BundleError
+from roadworthy.errors import BundleError, UsageError
 from roadworthy.spec.signature import Signature
+
+AxisSizes = Annotated[
+    list[str] | None,
+    typer.Option("--size", help="NAME=NUMBER: an axis of the C that dynamic= left open: agents=8"),
+]
+
+
+def axis_sizes(said: list[str] | None) -> dict[str, int]:
+    """Name → size, from `NAME=NUMBER`."""
+    found: dict[str, int] = {}
+    for each in said or ():
+        name, _, number = each.rpartition("=")
+        if not name or not number.isdecimal():
+            raise UsageError(f"cannot read --size {each!r}", hint="write NAME=NUMBER: agents=8")
+        found[name] = int(number)
+    return found
 
 
 def show(
-    model: bytes, signature: Signature, *, flash: str | None, ram: str | None, as_json: bool
+    model: bytes,
+    signature: Signature,
+    *,
+    flash: str | None,
+    ram: str | None,
+    size: list[str] | None,
+    as_json: bool,
 ) -> None:
     """Prints flash, static RAM and stack for each board whose compiler is here.
 
@@ -29,7 +53,7 @@ def show(
             "the bundle has no policy.onnx, which C is written from",
             hint='export with targets=["onnx"]',
         )
-    texts = written(interface(model, signature))
+    texts = written(interface(model, signature, sizes=axis_sizes(size)))
     found = [footprint(board, texts) for board in BOARDS if board.there]
     absent = {board.name: board.packages for board in BOARDS if not board.there}
     fit = {each.board: each.fits(**limits) for each in found}

@@ -55,6 +55,7 @@ def inspect(
     ] = False,
     flash: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 512K.")] = None,
     ram: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 128K.")] = None,
+    size: c_sizes.AxisSizes = None,
     assume: Assumed = None,
     vecnormalize: Statistics = None,
     env: Annotated[
@@ -81,9 +82,9 @@ def inspect(
     roadworthy inspect walker --values --against my_policy.py:actor
     """
     refuse_missing(path)
-    if (flash or ram) and not as_c:
+    if (flash or ram or size) and not as_c:
         raise UsageError(
-            "--flash and --ram are asked of the policy as C",
+            "--flash, --ram and --size are asked of the policy as C",
             hint=f"roadworthy inspect {shlex.quote(str(path))} --c --flash 512K --ram 128K",
         )
     answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
@@ -126,7 +127,7 @@ def inspect(
         return
     if as_c:
         assert signature is not None
-        c_sizes.show(model, signature, flash=flash, ram=ram, as_json=as_json)
+        c_sizes.show(model, signature, flash=flash, ram=ram, size=size, as_json=as_json)
         return
     counts = _operators(model)
     certificate = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -101,6 +101,17 @@ class Signature:
         """The symbolic dimensions, in the order in which the inputs name them."""
         dims = [dim for port in self.inputs for dim in port.shape if isinstance(dim, str)]
         return tuple(dict.fromkeys(dims))
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Signature:
+        """The same policy with numbers in place of symbolic dimensions; the others stay open."""
+        inputs, outputs = (
+            tuple(
+                replace(port, shape=tuple(sizes.get(str(dim), dim) for dim in port.shape))
+                for port in ports
+            )
+            for ports in (self.inputs, self.outputs)
+        )
+        return replace(self, inputs=inputs, outputs=outputs)
 
     @property
     def fixed_rows(self) -> int | None:

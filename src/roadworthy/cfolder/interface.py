@@ -1,0 +1,128 @@
+"""A policy in C as its user sees it: what its ports are called, and which sizes it is of."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roadworthy.cfile.kernels.panels import Storage
+from roadworthy.cfile.lowering import Unsupported
+from roadworthy.cfile.source import Code, Place, code, unique
+from roadworthy.errors import UsageError, did_you_mean
+from roadworthy.onnxgraph.graph import read
+from roadworthy.spec.port import BATCH
+from roadworthy.spec.signature import Signature
+
+# Of C and C++, macros of their compilers and systems, and members that the structs have anyway.
+_WORDS = frozenset((
+    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char",
+    "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default",
+    "delete", "do", "double", "else", "enum", "export", "extern", "false", "float", "for",
+    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
+    "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public",
+    "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true",
+    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "while", "work", "xor",
+    "errno", "far", "i386", "interface", "linux", "mips", "near", "small", "sparc", "stderr",
+    "stdin", "stdout", "unix",
+))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Interface:
+    """A policy in C as its user sees it: names of ports and memory, beside the code behind them.
+
+    sizes  what the dimensions are that the file leaves open
+    """
+
+    signature: Signature
+    code: Code
+    digest: str
+    names: Mapping[str, str]
+    weights: Storage
+    sizes: Mapping[str, int]
+
+    def place(self, name: str) -> Place:
+        """The port of the graph with a name of the signature."""
+        return (*self.code.inputs, *self.code.outputs)[list(self.names).index(name)]
+
+    @property
+    def identity(self) -> str:
+        """Eight digits that only this policy of these sizes has: other structs do not link."""
+        if not self.sizes:
+            return self.digest[:8]
+        text = f"{self.digest} {sorted(self.sizes.items())}"
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def init(self) -> str:
+        """What `policy_init` is called where files are linked, before the rows."""
+        return f"policy_init_{self.identity}"
+
+    @property
+    def fixed(self) -> int | None:
+        return self.signature.fixed_rows
+
+
+def interface(
+    model: bytes,
+    signature: Signature,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    weights: Storage = "float32",
+) -> Interface:
+    """The C of an ONNX file, or an error that names what C cannot be written for.
+
+    `sizes` says what each symbolic dimension but the batch shall be.
+    """
+    chosen = dict(sizes or {})
+    open_sizes = [name for name in signature.symbols if name != BATCH]
+    _refuse_unknown_sizes(chosen, open_sizes)
+    missing = [name for name in open_sizes if name not in chosen]
+    if missing:
+        asked = ", ".join(map(repr, missing))
+        words = " ".join(f"--size {shlex.quote(name)}=8" for name in missing)
+        raise Unsupported(
+            f"the size of {asked} is open, and C is written for fixed sizes",
+            hint=f"say it where C is written: roadworthy c FOLDER -o OUT {words}; an export leaves "
+            "the target c out, and rw.load(folder, engine='c') compiles for each size",
+        )
+    signature = signature.with_sizes(chosen)
+    graph = read(model)
+    listed = [each.name for each in (*graph.inputs, *graph.outputs)]
+    taken: set[str] = set()
+    names = {name: _identifier(name, taken) for name in listed}
+    return Interface(
+        signature=signature, code=code(graph, chosen, weights), names=names, weights=weights,
+        digest=hashlib.sha256(model).hexdigest(), sizes=chosen,
+    )  # fmt: skip
+
+
+def _refuse_unknown_sizes(chosen: Mapping[str, int], open_sizes: Sequence[str]) -> None:
+    for name, size in chosen.items():
+        if name == BATCH:
+            raise UsageError(
+                "rows are not chosen when the C is written",
+                where="sizes",
+                hint="-DPOLICY_ROWS=4 compiles it for four robots",
+            )
+        if name not in open_sizes:
+            raise UsageError(
+                f"the policy leaves no size open that is called {name!r}",
+                where="sizes",
+                hint=did_you_mean(name, open_sizes),
+            )
+        if size < 1:
+            raise UsageError(f"a size is 1 or more, got {name}={size}", where="sizes")
+
+
+def _identifier(name: str, taken: set[str]) -> str:
+    base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "port"
+    # Names in capitals are macros, of <math.h> or of somebody's board.
+    is_macro = base == base.upper() and (len(base) > 1 or base == "I")
+    base = f"{base}_" if base in _WORDS or base[0].isdigit() or is_macro else base
+    return unique(f"p{base}" if base[0].isdigit() else base, taken)
