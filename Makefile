@@ -26,7 +26,7 @@ quick: $(READY)
 test: $(READY)
 	$(PYTEST) -m 'not slow and not framework'
 
-# A sixth of what `make test` leaves out (tests/tiers.py). CI runs it after `make test`.
+# An eighth of what `make test` leaves out (tests/tiers.py). CI runs it after `make test`.
 test-rest: $(READY_ALL) chromium
 	$(PYTEST) -m '(slow or framework) and not long'
 
