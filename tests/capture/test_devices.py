@@ -258,6 +258,22 @@ class ReturnsEarly(Base):
         return self.net(obs)
 
 
+class AsksAnother(Base):
+    """What is asked inside of the branch counts, and is asked on a GPU alone."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        self.asked = torch.zeros(())
+        if obs.is_cuda:
+            obs = obs.cuda()
+            if self.counts():
+                pass
+        return self.net(obs) + self.asked
+
+    def counts(self) -> bool:
+        self.asked = self.asked + 1
+        return True
+
+
 class OldType(Base):
     def forward(self, obs: Tensor) -> Tensor:
         return self.net(obs) + torch.cuda.FloatTensor([1.0, 2.0])
@@ -279,6 +295,7 @@ class OldType(Base):
         (NamesItInTheBranch, "if on_gpu := obs.is_cuda"),
         (TellsEverybody, "_on_gpu = obs.is_cuda"),
         (ReturnsEarly, "if obs.is_cuda"),
+        (AsksAnother, "if obs.is_cuda"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_the_line(

@@ -218,3 +218,57 @@ def test_names_that_c_does_not_take_are_refused(
     with pytest.raises(rw.UsageError, match="cannot be the beginning of names in C"):
         write_c(export_once("mlp").folder, tmp_path / "c", name=name)
     assert not (tmp_path / "c").exists()
+
+
+class Named(nn.Module):
+    """Ports whose names mean something to C, to C++ or to what is written around them."""
+
+    def forward(
+        self, obs: Tensor, Obs: Tensor, policy_init: Tensor, walker_init: Tensor, typeof: Tensor,
+        explicit: Tensor,
+    ) -> Tensor:  # fmt: skip
+        return obs + Obs.sum(1, keepdim=True) + policy_init - walker_init * typeof + explicit
+
+
+@pytest.mark.parametrize("name", ["policy", "walker"])
+def test_ports_may_be_called_what_c_and_the_files_call_something(name: str, tmp_path: Path) -> None:
+    example = {
+        port: torch.zeros(1, 5 if port == "Obs" else 3)
+        for port in ("obs", "Obs", "policy_init", "walker_init", "typeof", "explicit")
+    }
+    rw.export(Named(), tmp_path / "b", example=example, targets=["onnx", "c"])
+    write_c(tmp_path / "b", tmp_path / "c", name=name)
+    header = (tmp_path / "c" / f"{name}.h").read_text()
+    sizes = [line.split()[1] for line in header.splitlines() if "_SIZE " in line]
+    assert len(sizes) == len(set(sizes)) == 7
+    (tmp_path / "c" / "main.cpp").write_text(f'#include "{name}.h"\nint main() {{ return 0; }}\n')
+    for words in (
+        ["gcc", *STRICT, f"{name}.c", "selftest.c", "-lm", "-o", "test"],
+        ["gcc", "-std=gnu11", "-Werror", f"{name}.c", "selftest.c", "-lm", "-o", "test"],
+        ["g++", "-Werror", "-fsyntax-only", "main.cpp"],
+    ):
+        subprocess.run(words, cwd=tmp_path / "c", check=True)
+    subprocess.run([tmp_path / "c" / "test"], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("file", ["policy.h", "policy.c", "CMakeLists.txt"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_is_interrupted_changes_nothing_and_can_be_written_again(
+    file: str, is_there: bool, export_once: ExportOnce, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    folder, place, write = export_once("mlp").folder, tmp_path / "c", Path.write_text
+    before = {path: path.read_bytes() for path in write_c(folder, place)} if is_there else {}
+
+    def interrupted(self: Path, text: str, **how: str) -> int:
+        if self.parent == place and file in self.name:
+            write(self, text[:100], **how)
+            raise KeyboardInterrupt
+        return write(self, text, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write_c(folder, place)
+    assert {path: path.read_bytes() for path in place.iterdir()} == before
+    assert len(write_c(folder, place)) == 4

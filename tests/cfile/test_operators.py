@@ -536,3 +536,58 @@ def test_an_operator_on_a_type_that_it_has_no_c_for_is_refused_by_name() -> None
     x = np.zeros(2, np.int64)
     with pytest.raises(Unsupported, match=r"bent: the C writer does not know Erf of int64"):
         code(read(model([node], {"x": x}, {"y": (np.int64, (2,))})), {})
+
+
+def test_a_column_that_is_added_to_a_product_is_a_number_for_each_row() -> None:
+    """As many numbers as the product has columns: not to be taken for a row."""
+    x = np.arange(12, dtype=F).reshape(4, 3)
+    weights, column = np.eye(3, 4, dtype=F), np.arange(1, 5, dtype=F).reshape(4, 1)
+    for bias in (column, column.T, column.ravel()):
+        node = helper.make_node("Gemm", ["x", "w", "c"], ["y"])
+        made = model([node], {"x": x}, {"y": (F, (4, 4))}, {"w": weights, "c": bias})
+        assert np.array_equal(run(made, {"x": x})["y"], x @ weights + bias)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_a_border_that_is_cut_off_is_seen_by_the_other_one(mode: str) -> None:
+    x = np.arange(6, dtype=F)
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode=mode)
+    made = model([node], {"x": x}, {"y": (F, (7,))}, {"pads": np.array([-1, 2])})
+    wanted = np.pad(x, (0, 2), mode=mode)[1:]  # type: ignore[call-overload]
+    assert np.array_equal(run(made, {"x": x})["y"], wanted)
+
+
+@pytest.mark.parametrize(
+    ("node", "shapes", "said"),
+    [
+        (helper.make_node("TopK", ["x", "k"], ["y", "i"]), ((3,),), "the 5 largest of 3"),
+        (
+            helper.make_node("Einsum", ["x", "z"], ["y"], equation="bij,bjk->bik"),
+            ((1, 2, 3), (5, 3, 2)),
+            "the equation 'bij,bjk->bik' of",
+        ),
+    ],
+    ids=["TopK", "Einsum"],
+)
+def test_sizes_that_do_not_go_together_are_refused(
+    node: onnx.NodeProto, shapes: tuple[tuple[int, ...], ...], said: str
+) -> None:
+    inputs = {name: np.zeros(shape, F) for name, shape in zip(("x", "z"), shapes, strict=False)}
+    outputs: dict[str, tuple[Any, Sequence[int]]] = {"y": (F, (5, 2, 2))}
+    constants = {}
+    if node.op_type == "TopK":
+        outputs, constants = {"y": (F, (5,)), "i": (np.int64, (5,))}, {"k": np.array([5])}
+    with pytest.raises(Unsupported, match=said):
+        code(read(model([node], inputs, outputs, constants)), {})
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_constants_are_divided_as_numbers_that_come_later(dtype: type) -> None:
+    low = np.iinfo(dtype).min
+    a, b = np.array([7, -7, 7, -7, low, low], dtype), np.array([3, 3, -3, -3, 2, 7], dtype)
+    node = helper.make_node("Div", ["a", "b"], ["q"])
+    whole = helper.make_node("Add", ["x", "q"], ["y"])
+    zeros = np.zeros(6, dtype)
+    made = model([node, whole], {"x": zeros}, {"y": (dtype, (6,))}, {"a": a, "b": b})
+    wanted = [2, -2, -2, 2, int(low / 2), -((-int(low)) // 7)]
+    assert run(made, {"x": zeros})["y"].tolist() == wanted == one("Div", a, b).tolist()

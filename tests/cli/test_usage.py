@@ -50,7 +50,10 @@ USAGE: list[tuple[tuple[str, ...], str]] = [
     ((*EXPORT, "--env", "nobody:make_env"), "No module named 'nobody'"),
     ((*EXPORT, "--inputs", "obs=4"), "No such option"),
     (("export", "p.py:actor"), "Missing option '-o'"),
-    (("inspect", "p.py", "--flash", "4K"), "--flash, --ram and --size are asked of the policy as C"),
+    (
+        ("inspect", "p.py", "--flash", "4K"),
+        "--flash, --ram and --size are asked of the policy as C",
+    ),
     (("export", "p.py:actor", "-o", "p.py"), "p.py is a file"),
     (("export", "p.py:actor", "-o", "p.py/walker"), "a part of the path is a file"),
     (("export", "p.py:actor", "-o", "thesis"), "chapter.txt"),

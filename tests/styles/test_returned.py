@@ -85,3 +85,34 @@ def test_memory_that_is_handed_out_as_it_came_is_not_its_successor(tmp_path: Pat
     policy = rw.load(tmp_path / "b")
     given = [torch.full((3,), float(step)).numpy() for step in (1, 2, 3)]
     assert [policy.act(obs)[0] for obs in given] == [0, 1, 2]
+
+
+class Written(nn.Module):
+    """Writes into its memory by a view, or in a helper, and returns something else at the end."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.read, self.act, self.way = nn.Linear(3, 4), nn.Linear(4, 2), way
+
+    def move(self, kept: torch.Tensor, new: torch.Tensor) -> None:
+        kept.copy_(new)
+
+    def forward(self, obs: torch.Tensor, h: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        new = torch.tanh(self.read(obs) + 0.5 * h)
+        if self.way == "view":
+            h[:].copy_(new)
+        elif self.way == "helper":
+            self.move(h, new)
+        else:
+            h.view(-1, 4).mul_(0.0).add_(new)
+        return self.act(new), h, torch.relu(new) * 0.5
+
+
+@pytest.mark.parametrize("way", ["view", "helper", "chain"])
+def test_memory_that_is_written_into_and_stands_elsewhere_is_asked_about(
+    way: str, tmp_path: Path
+) -> None:
+    example, memory = {"obs": torch.randn(1, 3)}, {"h": torch.zeros(1, 4)}
+    names = ("actions", "extra")
+    with pytest.raises(rw.UsageError, match="returns the next 'h' as number 1 of 3"):
+        rw.export(Written(way), tmp_path / "b", example=example, memory=memory, outputs=names)

@@ -103,9 +103,14 @@ DEPARTURES = (
         what="the absolute tolerance is not applied to zero as PyTorch does",
     ),
     Departure(
-        operators=("upsample_linear1d", "upsample_bilinear2d"),
-        where="for infinite inputs of open size",
-        what="the result may be NaN, where PyTorch gives infinity",
+        operators=(
+            "upsample_linear1d",
+            "upsample_bilinear2d",
+            "upsample_trilinear3d",
+            "upsample_bicubic2d",
+        ),
+        where="for infinite inputs",
+        what="the result may be NaN, where PyTorch gives infinity, and the other way round",
     ),
     Departure(
         operators=("to", "_to_copy"),
@@ -167,7 +172,6 @@ def _departing(
             and (name not in ("lstm", "gru") or left_to_onnxruntime(node))
             and (name not in ("to", "_to_copy") or _becomes_small(node))
             and (name not in ("elu", "celu", "selu") or not _is_double(node))
-            and (not name.startswith("upsample") or _is_open(node))
         ):
             yield name, node
 
@@ -176,13 +180,6 @@ def _is_double(node: torch.fx.Node) -> bool:
     """Whether it is written with all of its bits (`translations/doubles.py`)."""
     made = node.meta.get("val")
     return isinstance(made, torch.Tensor) and made.dtype == torch.float64
-
-
-def _is_open(node: torch.fx.Node) -> bool:
-    """Whether an image's size is known only when the policy runs (`translations/resizing.py`)."""
-    source = node.args[0]
-    values = [each.meta["val"] for each in (source, node) if isinstance(each, torch.fx.Node)]
-    return any(not isinstance(size, int) for each in values for size in each.shape[2:])
 
 
 def _becomes_small(node: torch.fx.Node) -> bool:

@@ -24,7 +24,11 @@ from roadworthy.capture.memory import (
     set_attribute,
 )
 from roadworthy.capture.results import split_result
-from roadworthy.capture.state.ports import refuse_misplaced_memory, refuse_returned_twin
+from roadworthy.capture.state.ports import (
+    refuse_misplaced_memory,
+    refuse_returned_twin,
+    versions,
+)
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.lines import return_line
 from roadworthy.source import STARTED, Source
@@ -95,11 +99,13 @@ class ComposedPolicy(nn.Module):
         in_arguments = [slot for slot in self.slots if slot.path is None]
         insert_attributes(slots, self.module, memory)
         fed = {slot.name: slot.form.pack(memory) for slot in in_arguments}
+        before = versions(fed)
         result = self.calling.call(
             self.source.function, arguments, {**self.source.constants, **fed}
         )
         refuse_returned_twin(self.source, result)
-        refuse_misplaced_memory(self.source, result, in_arguments, memory)
+        changed = dict(versions(fed).items() - before.items())
+        refuse_misplaced_memory(self.source, result, in_arguments, memory, changed)
         returned, persisted = split_result(result, in_arguments)
         outputs = named_outputs(returned, self.source)
         held = read_attributes(self.slots, self.module)

@@ -131,7 +131,7 @@ class _Function:
         if isinstance(statement, ast.Pass) or text in _HOUSEKEEPING:
             return ""
         if isinstance(statement, ast.If) and not self._said([*statement.body, *statement.orelse]):
-            return ""
+            return text if any(map(_calls, ast.walk(statement.test))) else ""
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             (target,) = statement.targets
             if _is_device(statement.value) and self._names_device(target):
@@ -186,6 +186,11 @@ def _is_device(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return ast.unparse(value.func) == "torch.device"
     return isinstance(value, ast.Attribute) and value.attr == "device"
+
+
+def _calls(node: ast.AST) -> bool:
+    """Whether asking does something, and be it that a function of the author's is called."""
+    return isinstance(node, (ast.Call, ast.NamedExpr))
 
 
 def _unmoved(node: ast.AST) -> str:

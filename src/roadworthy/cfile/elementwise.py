@@ -110,8 +110,10 @@ def _folded(op: str, known: list[Array], dtype: np.dtype) -> Array | None:
                 return np.asarray(known[0] / known[1], dtype)
             if (known[1] == 0).any():
                 return None
-            quotient = np.abs(known[0]) // np.abs(known[1])
-            return np.asarray(quotient * np.sign(known[0]) * np.sign(known[1]), dtype)
+            # Towards zero; by absolute values the lowest number would keep its sign.
+            down, rest = np.divmod(*known)
+            up = (rest != 0) & ((known[0] < 0) != (known[1] < 0))
+            return np.asarray(down + up, dtype)
         if op in ("Mod", "Fmod") and dtype.kind != "f" and (known[1] == 0).any():
             return None
         return np.asarray(_EXACT[op](*known), dtype) if op in _EXACT else None

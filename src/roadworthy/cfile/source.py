@@ -106,11 +106,14 @@ def _place(port: Declared, dims: Mapping[str, int], side: str, taken: set[str]) 
 
 
 def unique(base: str, taken: set[str]) -> str:
-    """A name that is not taken, and is from now on: the base, or one with a number behind it."""
+    """A name that is not taken, and is from now on: the base, or one with a number behind it.
+
+    In capitals too, for the macros that are called after it.
+    """
     own, number = base, 2
-    while own in taken:
+    while own.upper() in taken:
         own, number = f"{base}_{number}", number + 1
-    taken.add(own)
+    taken.add(own.upper())
     return own
 
 

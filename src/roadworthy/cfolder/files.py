@@ -138,9 +138,6 @@ def source(own: Interface) -> str:
         *body(own.code, handed=False), "",
         "void policy_init(policy_state *state)", "{",
         "    memset(state, 0, sizeof *state);", "    policy_reset(state);", "}", "",
-        "/* By its plain name too, for other languages. */", "#undef policy_init",
-        "void policy_init(policy_state *state);", "void policy_init(policy_state *state)", "{",
-        f"    RW_JOIN({own.init}, POLICY_ROWS)(state);", "}", "",
         "void policy_reset(policy_state *state)", "{",
     ]  # fmt: skip
     for memory in signature.memory:
@@ -168,7 +165,14 @@ def source(own: Interface) -> str:
         lines += ["    state->tick = (state->tick + 1) % POLICY_DECIMATION;"]
     if not signature.inputs:
         lines += ["    (void)inputs;"]
-    return "\n".join([*lines, "}", ""])
+    # Last: a port may be called as the function is, and is what the header made of its name.
+    lines += [
+        "}", "",
+        "/* By its plain name too, for other languages. */", "#undef policy_init",
+        "void policy_init(policy_state *state);", "void policy_init(policy_state *state)", "{",
+        f"    RW_JOIN({own.init}, POLICY_ROWS)(state);", "}", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
 
 
 def _initial(own: Interface, memory: Memory) -> Iterator[str]:

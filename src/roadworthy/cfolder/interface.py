@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from roadworthy.cfile.kernels.panels import Storage
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.source import Code, Place, code, unique
+from roadworthy.cfolder.naming import is_declared
 from roadworthy.errors import UsageError, did_you_mean
 from roadworthy.onnxgraph.graph import read
 from roadworthy.spec.port import BATCH
@@ -18,15 +19,18 @@ from roadworthy.spec.signature import Signature
 
 # Of C and C++, macros of their compilers and systems, and members that the structs have anyway.
 _WORDS = frozenset((
-    "alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char",
-    "class", "compl", "concept", "const", "constexpr", "continue", "decltype", "default",
-    "delete", "do", "double", "else", "enum", "export", "extern", "false", "float", "for",
-    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
-    "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public",
-    "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "template", "this", "throw", "tick", "true",
-    "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "while", "work", "xor",
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
+    "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
+    "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
+    "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
+    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline",
+    "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
+    "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+    "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert",
+    "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "tick",
+    "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union",
+    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "work", "xor",
+    "xor_eq",
     "errno", "far", "i386", "interface", "linux", "mips", "near", "small", "sparc", "stderr",
     "stdin", "stdout", "unix",
 ))  # fmt: skip
@@ -52,10 +56,10 @@ class Interface:
 
     @property
     def identity(self) -> str:
-        """Eight digits that only this policy of these sizes has: other structs do not link."""
-        if not self.sizes:
+        """Eight digits that only these structs of this policy have: others do not link."""
+        if not self.sizes and self.weights == "float32":
             return self.digest[:8]
-        text = f"{self.digest} {sorted(self.sizes.items())}"
+        text = f"{self.digest} {sorted(self.sizes.items())} {self.weights}"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
@@ -124,5 +128,6 @@ def _identifier(name: str, taken: set[str]) -> str:
     base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "port"
     # Names in capitals are macros, of <math.h> or of somebody's board.
     is_macro = base == base.upper() and (len(base) > 1 or base == "I")
-    base = f"{base}_" if base in _WORDS or base[0].isdigit() or is_macro else base
+    is_taken = base in _WORDS or is_declared(base) or base[0].isdigit() or is_macro
+    base = f"{base}_" if is_taken else base
     return unique(f"p{base}" if base[0].isdigit() else base, taken)

@@ -15,13 +15,14 @@ _TAKEN = {
     "locale", "math", "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef",
     "stdint", "stdio", "stdlib", "stdnoreturn", "string", "tgmath", "threads", "time", "uchar",
     "wchar",
-    "wctype", "memory", "new", "version", "unistd", "pthread", "sched",
+    "wctype", "memory", "new", "version", "unistd", "pthread", "sched", "features", "alloca",
+    "endian", "dl", "m", "rt",
     "all", "clean", "depend", "edit_cache", "help", "install", "package", "rebuild_cache", "test",
     "rw", "selftest",
     # Files that Windows keeps for itself.
     "aux", "con", "nul", "prn", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)),
 }  # fmt: skip
-# What the header declares; ports may be called anything.
+# What the header declares.
 _DECLARED = re.compile(
     r"\bpolicy_(?=(?:state|inputs|outputs|work|work_size|init(?:_[0-9a-f]{8})?|reset|step|run)\b)"
 )
@@ -30,6 +31,11 @@ _FILE = re.compile(r"\bpolicy(?=\.[ch]\b)")
 # The targets of CMake, of which a project has one of each name.
 _BUILT = re.compile(r"(?<=\()policy\b|\bpolicy(?=\))")
 _TESTED = re.compile(r"\bselftest\b(?!\.c)")
+
+
+def is_declared(name: str) -> bool:
+    """Whether the header has this name already, and another under another beginning of names."""
+    return _DECLARED.match(name) is not None
 
 
 def named(texts: Mapping[str, str], name: str) -> dict[str, str]:

@@ -49,12 +49,24 @@ def refuse_taken(
 
 
 def place_files(texts: Mapping[str, str], folder: Path, *, name: str = USUAL) -> tuple[Path, ...]:
-    """Writes the files of a policy into its folder; their paths."""
+    """Writes the files of a policy into its folder, all of them or none; their paths."""
     refuse_taken(folder, texts, name=name)
     folder.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        (folder / file).write_text(text, encoding="ascii")
+    # The header tells whose the others are, and is there before them.
+    new = {folder / file: folder / f".{file}.new" for file in sorted(texts, key=_is_no_header)}
+    try:
+        for path, beside in new.items():
+            beside.write_text(texts[path.name], encoding="ascii")
+        for path, beside in new.items():
+            beside.replace(path)
+    finally:
+        for beside in new.values():
+            beside.unlink(missing_ok=True)
     return tuple(folder / file for file in texts)
+
+
+def _is_no_header(file: str) -> bool:
+    return not file.endswith(".h")
 
 
 def _is_bundle(folder: Path) -> bool:

@@ -42,7 +42,8 @@ def _axis(
 
 def _mixed(x: Any, matrix: torch.Tensor, counts: torch.Tensor, axis: int) -> Any:
     """The image with other pixels along an axis, each a sum of some old ones."""
-    if torch.equal(matrix, torch.eye(len(matrix), dtype=matrix.dtype)):
+    one = torch.eye(len(matrix), dtype=matrix.dtype)
+    if torch.equal(matrix, one) and torch.equal(counts, one.bool()):
         return x
     if axis == len(x.shape) - 1:
         # onnxruntime gathers whole lines five to eight times as fast as single pixels.

@@ -9,7 +9,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -120,10 +120,25 @@ def _declared(source: Source, port: str, value: torch.Tensor) -> str:
     return f"memory={{{port!r}: {zeros}}} beside example={{{example}}}"
 
 
+def versions(fed: Mapping[str, Any]) -> dict[str, int]:
+    """How often each tensor has been written into."""
+    if torch.compiler.is_exporting():
+        return {}
+    tensors = {name: value for name, value in fed.items() if isinstance(value, torch.Tensor)}
+    return {name: each._version for name, each in tensors.items() if not each.is_inference()}
+
+
 def refuse_misplaced_memory(
-    source: Source, result: Any, slots: Sequence[Slot], memory: Mapping[str, torch.Tensor]
+    source: Source,
+    result: Any,
+    slots: Sequence[Slot],
+    memory: Mapping[str, torch.Tensor],
+    changed: Collection[str],
 ) -> None:
-    """A question where the memory does not stand at the end of the results, but elsewhere."""
+    """A question where the memory does not stand at the end of the results, but elsewhere.
+
+    `changed` names the memory that the call wrote into.
+    """
     alone = [slot for slot in slots if slot.returned is None and isinstance(slot.layout, str)]
     fields = getattr(result, "_fields", ())
     if not isinstance(result, (tuple, list)) or len(alone) != 1 or alone[0].name in fields:
@@ -138,7 +153,7 @@ def refuse_misplaced_memory(
     fitting = [place for place, part in enumerate(parts) if _is_alike(part, fed)]
     named = [_plain(each) for each in _last_return(source.code)]
     by_name = named.index(slot.name) if len(named) > last and slot.name in named else None
-    if by_name is not None and not _is_changed(source.code, slot.name):
+    if slot.name not in changed and not _is_changed(source.code, slot.name):
         by_name = None  # what came in, as it came: not what is remembered next
     if by_name is not None and named[last] == slot.name:
         return
@@ -169,7 +184,7 @@ def _writes(node: ast.AST, name: str) -> bool:
     if isinstance(node, ast.Name):
         return node.id == name and isinstance(node.ctx, ast.Store)
     if isinstance(node, (ast.Subscript, ast.Attribute)):
-        own = isinstance(node.value, ast.Name) and node.value.id == name
+        own = any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.value))
         in_place = isinstance(node, ast.Attribute) and node.attr.endswith("_")
         return own and (in_place or isinstance(node.ctx, ast.Store))
     return isinstance(node, ast.keyword) and node.arg == "out" and name in ast.dump(node.value)

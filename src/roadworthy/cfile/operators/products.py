@@ -103,10 +103,11 @@ def _gemm(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     if integer(node, "transB", 0):
         b = view(walk, b, np.transpose)
     alpha, beta = number(node, "alpha", 1.0), number(node, "beta", 1.0)
-    flat = (
-        c is not None and c.known is not None and c.known.size == b.shape[1] and alpha == beta == 1
-    )
-    bias = c.known.reshape(-1) if flat and c is not None and c.known is not None else None
+    bias: Array | None = None
+    if c is not None and c.known is not None and alpha == beta == 1:
+        # One number for each column; a column of its own is one for each row.
+        is_row = c.known.size == b.shape[1] == c.shape[-1] if c.shape else False
+        bias = c.known.reshape(-1) if is_row else None
     y = product(walk, a, b, bias)
     if alpha != 1:
         y = elementwise("Mul", y, scalar(alpha, y.dtype))
@@ -170,6 +171,8 @@ def _einsum(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         raise Unsupported(f"the equation {equation!r}")
     a, b = needed(inputs, 0), needed(inputs, 1)
     sizes = dict(zip(terms[0] + terms[1], (*a.shape, *b.shape), strict=True))
+    if any(tuple(map(sizes.get, t)) != x.shape for t, x in zip(terms, (a, b), strict=True)):
+        raise Unsupported(f"the equation {equation!r} of {a.shape} and {b.shape}")
     shared = [each for each in terms[0] if each in terms[1]]
     batch = [each for each in shared if each in right]
     summed = [each for each in shared if each not in right]

@@ -172,6 +172,8 @@ def _cumsum(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _top_k(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
     x, k = needed(inputs, 0), (numbers(inputs, 1, "a number of elements") or [1])[0]
     axis = integer(node, "axis", -1)
+    if not 0 <= k <= x.shape[axis]:
+        raise Unsupported(f"the {k} largest of {x.shape[axis]}")
     leaf, lead = _rows(walk, x, axis)
     outs = [walk.room(dtype, (*lead, k)) for dtype in (x.dtype, "int64")]
     least = not integer(node, "largest", 1)

@@ -186,7 +186,14 @@ def _pad(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
         widths[axis] = (pads[place], pads[place + len(axes)])
     mode = text(node, "mode", "constant")
     if mode in ("edge", "reflect", "wrap"):
-        return [view(walk, x, lambda index: np.pad(index, widths, mode=mode))]  # type: ignore[call-overload]
+        # What is cut off is seen by a reflection all the same.
+        more = [(max(before, 0), max(after, 0)) for before, after in widths]
+        sizes = [sum(each) for each in zip(x.shape, *zip(*more, strict=True), strict=True)]
+        kept = tuple(
+            slice(max(-before, 0), size_ - max(-after, 0))
+            for (before, after), size_ in zip(widths, sizes, strict=True)
+        )
+        return [view(walk, x, lambda index: np.pad(index, more, mode=mode)[kept])]  # type: ignore[call-overload]
     if mode != "constant":
         raise Unsupported(f"mode={mode}")
     fill = given(inputs, 2)
