@@ -17,10 +17,11 @@ from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.cfolder.placing import place_files
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.envs.play import MAX_STEPS, Episodes, play
-from roadworthy.errors import CertificateFailed
+from roadworthy.errors import CertificateFailed, UsageError
 from roadworthy.runtime.c_engine import CEngine
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.policy import Policy
+from roadworthy.spec.port import BATCH
 from roadworthy.spec.stepping import outputs_of
 from roadworthy.writing_c import opened
 
@@ -84,6 +85,12 @@ def shrink(
     return that may be lost; left out: 5 % of that with float32.
     """
     bundle, model, trace = opened(path, canary=canary)
+    if any(name != BATCH for name in bundle.signature.symbols):
+        raise UsageError(
+            "an axis is of open size, and what is played and written is of one size",
+            where=str(path),
+            hint="export the policy for the sizes of the environment: without dynamic=",
+        )
     found: list[Variant] = []
     for weights in STORAGES:
         try:

@@ -8,7 +8,7 @@ A new target is a backend, an engine and a row here. Classes and functions are n
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from roadworthy.errors import UsageError, did_you_mean
@@ -108,8 +108,8 @@ def names() -> tuple[str, ...]:
     return tuple(TARGETS)
 
 
-def get(name: str) -> Target:
-    """The row of a target, or an error that names the nearest."""
+def get(name: str, others: Iterable[str] = ()) -> Target:
+    """The row of a target, or an error that names the nearest, of `others` too."""
     if name not in TARGETS:
         writer = next((row.name for row in _ROWS if name in row.engines), None)
         raise UsageError(
@@ -117,7 +117,7 @@ def get(name: str) -> Target:
             hint=f"{name!r} is where a policy runs, and targets=[{writer!r}] what is written for "
             f"it: rw.load(folder, device={name!r})"
             if writer
-            else did_you_mean(name, TARGETS),
+            else did_you_mean(str(name), (*TARGETS, *others)),
         )
     return TARGETS[name]
 

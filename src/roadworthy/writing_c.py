@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.cfolder.naming import USUAL, named
 from roadworthy.cfolder.placing import place_files, refuse_taken
 from roadworthy.cfolder.selftest import selftest
-from roadworthy.errors import BundleError, CertificateFailed
+from roadworthy.errors import BundleError, CertificateFailed, UsageError
 from roadworthy.runtime import compiler
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.load import from_bundle
@@ -27,6 +28,8 @@ from roadworthy.spec.samples import draw
 from roadworthy.spec.stepping import Script, outputs_of
 from roadworthy.spec.trace import Trace
 
+# So many numbers are drawn for a self-test of other sizes than were recorded: a few megabytes of C.
+_MOST_NUMBERS = 2**20
 # What a self-test may take, whose steps are milliseconds.
 _SECONDS = 600
 
@@ -47,6 +50,13 @@ def write_c(
     anything is written the self-test, which holds what the original did, is compiled and run here;
     of sizes that were not recorded it holds what `policy.onnx` does.
     """
+    for word, place in (("path", path), ("folder", folder)):
+        if not isinstance(place, (str, os.PathLike)) or not str(place):
+            raise UsageError(
+                f"expected a folder, got {place!r}",
+                where=word,
+                hint="write_c('walker', 'robot/walker'): a bundle, and where its C goes",
+            )
     bundle, model, trace = opened(path, canary=canary)
     own = interface(model, bundle.signature, sizes=sizes)
     golden = trace if _is_of(trace, own) else _recorded(bundle, own, trace)
@@ -79,11 +89,15 @@ def _is_of(trace: Trace, own: Interface) -> bool:
 
 
 def _recorded(bundle: Bundle, own: Interface, usual: Trace) -> Trace:
-    """As many steps as were recorded, of other sizes: what the certified file does."""
+    """As many steps as were recorded, or few large ones, of other sizes: what policy.onnx does."""
     policy = from_bundle(bundle, engine="onnx", canary=False)
+    sizes = {BATCH: usual.rows}
+    numbers = sum(math.prod(port.sizes(sizes)) for port in own.signature.inputs)
+    steps = min(usual.steps, max(2, _MOST_NUMBERS // max(numbers, 1)))
+    resets = usual.resets[:steps]
     rng = np.random.default_rng(0)
-    inputs = draw(bundle.signature, rng, steps=usual.steps, rows=usual.rows, fixed=own.sizes)
-    script = Script(inputs=inputs, resets=usual.resets)
+    inputs = draw(bundle.signature, rng, steps=steps, rows=usual.rows, fixed=own.sizes)
+    script = Script(inputs=inputs, resets=resets)
     try:
         outputs = outputs_of(policy, script)
     except BundleError as error:
@@ -93,7 +107,7 @@ def _recorded(bundle: Bundle, own: Interface, usual: Trace) -> Trace:
             where=POLICY,
             hint="take sizes that the original takes",
         ) from error
-    return Trace(inputs=inputs, outputs=outputs, resets=usual.resets)
+    return Trace(inputs=inputs, outputs=outputs, resets=resets)
 
 
 def _try(texts: Mapping[str, str], bundle: Path) -> None:

@@ -80,3 +80,17 @@ def test_missing_compiler_is_named_with_its_package(
     monkeypatch.setenv("PATH", str(tmp_path))
     run = CliRunner().invoke(app, ["inspect", str(export_once("mlp").folder), "--c"])
     assert "Cortex-M4F: not measured; apt install gcc-arm-none-eabi" in run.stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize("asked", ["1K", "0"])
+def test_where_nothing_was_measured_nothing_fits(
+    asked: str, export_once: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    line = ["inspect", str(export_once("mlp").folder), "--c", "--flash", asked]
+    told = CliRunner().invoke(app, line)
+    assert told.exit_code == 1
+    assert "NO" in told.stdout
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = CliRunner().invoke(app, line)
+    assert "nothing was measured" in str(run.exception)

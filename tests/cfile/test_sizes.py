@@ -6,9 +6,11 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import roadworthy as rw
@@ -16,6 +18,7 @@ from roadworthy.cfolder.interface import interface
 from roadworthy.cfolder.selftest import selftest
 from roadworthy.cli.app import app
 from roadworthy.errors import ExportError
+from roadworthy.shrinking import shrink
 from roadworthy.spec.bundle import TRACE
 from roadworthy.spec.trace import Trace
 from roadworthy.writing_c import write_c
@@ -88,12 +91,16 @@ def test_files_of_two_sizes_do_not_link(export_once: ExportOnce, tmp_path: Path)
     [
         ({}, "the size of 'tokens' is open", "roadworthy c FOLDER -o OUT --size tokens=8"),
         ({"token": 4}, "leaves no size open that is called 'token'", "did you mean 'tokens'"),
-        ({"tokens": 0}, "a size is 1 or more, got tokens=0", ""),
+        ({"tokens": 0}, "a size is a whole number from 1 on, got tokens=0", ""),
+        ({"tokens": "8"}, "a size is a whole number from 1 on, got tokens='8'", ""),
+        ({"tokens": True}, "a size is a whole number from 1 on, got tokens=True", ""),
+        ({1: 8}, "leaves no size open that is called 1", "known: 'tokens'"),
+        (["tokens=8"], "expected a dict, got a list", "{'agents': 8}"),
         ({"tokens": 4, "batch": 4}, "rows are not chosen", "-DPOLICY_ROWS=4"),
     ],
 )
 def test_sizes_that_are_wrong_are_refused(
-    sizes: dict[str, int], what: str, hint: str, export_once: ExportOnce, tmp_path: Path
+    sizes: Any, what: str, hint: str, export_once: ExportOnce, tmp_path: Path
 ) -> None:
     with pytest.raises((rw.UsageError, ExportError)) as caught:
         write_c(export_once(ANY).folder, tmp_path / "out", sizes=sizes)
@@ -128,6 +135,8 @@ def test_the_command_line_takes_sizes(export_once: ExportOnce, tmp_path: Path) -
     [
         (("c", "-o", "OUT", "--size", "tokens"), "write NAME=NUMBER"),
         (("c", "-o", "OUT", "--size", "tokens=many"), "write NAME=NUMBER"),
+        (("c", "-o", "OUT", "--size", "tokens=2", "--size", "tokens=3"), "tokens is said twice"),
+        (("inspect", "--c", "--graph"), "--c shows the policy as C alone"),
         (("inspect", "--size", "tokens=2"), "--size are asked of the policy as C"),
     ],
 )
@@ -140,3 +149,32 @@ def test_the_command_line_refuses_what_it_cannot_read(
     assert isinstance(done.exception, rw.UsageError)
     assert said in str(done.exception)
     assert not out.exists()
+
+
+class Two(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a.sum(1) + b.mean(1)
+
+
+def test_a_hint_of_two_sizes_leads_on_and_large_ones_are_few_steps(tmp_path: Path) -> None:
+    example = {"a": torch.zeros(1, 3, 4), "b": torch.zeros(1, 5, 4)}
+    dynamic = {"a": {1: "n"}, "b": {1: "m"}}
+    rw.export(Two(), tmp_path / "b", example=example, dynamic=dynamic)
+    with pytest.raises(ExportError, match="roadworthy c FOLDER -o OUT --size n=3 --size m=8"):
+        write_c(tmp_path / "b", tmp_path / "c", sizes={"n": 3})
+    write_c(tmp_path / "b", tmp_path / "c", sizes={"n": 3, "m": 40_000})
+    assert (tmp_path / "c" / "selftest.c").stat().st_size < 20_000_000
+
+
+def test_a_policy_of_open_size_is_not_shrunk(export_once: ExportOnce) -> None:
+    with pytest.raises(rw.UsageError, match=r"export the policy .* without dynamic="):
+        shrink(export_once(ANY).folder, env="CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    "words", [(None, "out"), ("FOLDER", None), ("FOLDER", ""), (3, "out")], ids=str
+)
+def test_places_that_are_none_are_named(words: tuple[Any, Any], export_once: ExportOnce) -> None:
+    path, folder = (export_once(ANY).folder if word == "FOLDER" else word for word in words)
+    with pytest.raises(rw.UsageError, match="expected a folder, got"):
+        write_c(path, folder, sizes={"tokens": 2})

@@ -160,6 +160,32 @@ def test_missing_compiler_is_named_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [" ", "gcc 'x"])
+def test_a_compiler_that_cannot_be_read_is_named(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", words)
+    with pytest.raises(BundleError, match=r"RW130.*CC=.* cannot be read as a command"):
+        compiler.library({"policy.c": "int policy;"})
+
+
+def test_what_the_linker_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "gcc -Wl,--bogus")
+    with pytest.raises(BundleError, match=r"cannot compile the policy: .*bogus"):
+        compiler.library({"policy.c": "int policy;"})
+
+
+def test_a_cache_that_depends_on_the_working_folder_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.chdir(tmp_path)
+    compiler.library({"policy.c": "int policy;"})
+    assert list((tmp_path / ".cache" / "roadworthy" / "c").glob("*.so"))
+    assert not (tmp_path / "cache").exists()
+
+
 def test_cache_that_others_may_write_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ def test_unknown_engine_is_answered_with_the_nearest(folder: Path) -> None:
     expected = "[RW001] there is no target 'onx'\n  → did you mean 'onnx'?"
     assert refusal(folder, engine="onx") == expected
     assert refusal(folder / "nowhere", engine="onx") == expected
+    assert "did you mean 'wasm'?" in refusal(folder, engine="wasn")
 
 
 def test_lone_archive_is_not_taken_for_another_engine(folder: Path) -> None:

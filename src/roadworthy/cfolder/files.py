@@ -59,7 +59,14 @@ def header(own: Interface) -> str:
         f"#define POLICY_DECIMATION {signature.decimation} /* it decides at every so many ticks */",
     ]  # fmt: skip
     if own.fixed:
-        lines += [f"#define POLICY_ROWS {rows} /* as exported */"]
+        lines += [
+            "#ifndef POLICY_ROWS",
+            f"#define POLICY_ROWS {rows} /* as exported */",
+            "#endif",
+            f"#if POLICY_ROWS != {rows}",
+            f'#error "POLICY_ROWS is {rows}, as exported"',
+            "#endif",
+        ]
     else:
         lines += [
             "#ifndef POLICY_ROWS",

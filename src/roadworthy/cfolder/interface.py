@@ -21,18 +21,19 @@ from roadworthy.spec.signature import Signature
 _WORDS = frozenset((
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
     "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
-    "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
-    "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline",
-    "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
-    "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
-    "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert",
-    "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "tick",
-    "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union",
-    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "work", "xor",
-    "xor_eq",
+    "co_yield", "compl", "complex", "concept", "const", "const_cast", "consteval", "constexpr",
+    "constinit", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast",
+    "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto",
+    "if", "imaginary", "inline", "int", "long", "mutable", "namespace", "new", "noexcept",
+    "noreturn", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected",
+    "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed",
+    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "tick", "true", "try", "typedef", "typeid", "typename", "typeof",
+    "typeof_unqual", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
+    "while", "work", "xor", "xor_eq",
     "errno", "far", "i386", "interface", "linux", "mips", "near", "small", "sparc", "stderr",
-    "stdin", "stdout", "unix",
+    "stdin", "stdout", "unix", "math_errhandling", "st_atime", "st_ctime", "st_mtime",
+    "sa_handler", "h_addr",
 ))  # fmt: skip
 
 
@@ -83,17 +84,21 @@ def interface(
 
     `sizes` says what each symbolic dimension but the batch shall be.
     """
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise UsageError(
+            f"expected a dict, got a {type(sizes).__name__}", where="sizes", hint="{'agents': 8}"
+        )
     chosen = dict(sizes or {})
     open_sizes = [name for name in signature.symbols if name != BATCH]
     _refuse_unknown_sizes(chosen, open_sizes)
     missing = [name for name in open_sizes if name not in chosen]
     if missing:
         asked = ", ".join(map(repr, missing))
-        words = " ".join(f"--size {shlex.quote(name)}=8" for name in missing)
+        words = " ".join(f"--size {shlex.quote(name)}={chosen.get(name, 8)}" for name in open_sizes)
         raise Unsupported(
             f"the size of {asked} is open, and C is written for fixed sizes",
-            hint=f"say it where C is written: roadworthy c FOLDER -o OUT {words}; an export leaves "
-            "the target c out, and rw.load(folder, engine='c') compiles for each size",
+            hint=f"say it: roadworthy c FOLDER -o OUT {words}, or inspect FOLDER --c {words}; an "
+            "export leaves the target c out, and rw.load(folder, engine='c') compiles for each",
         )
     signature = signature.with_sizes(chosen)
     graph = read(model)
@@ -106,7 +111,7 @@ def interface(
     )  # fmt: skip
 
 
-def _refuse_unknown_sizes(chosen: Mapping[str, int], open_sizes: Sequence[str]) -> None:
+def _refuse_unknown_sizes(chosen: Mapping[str, object], open_sizes: Sequence[str]) -> None:
     for name, size in chosen.items():
         if name == BATCH:
             raise UsageError(
@@ -118,10 +123,12 @@ def _refuse_unknown_sizes(chosen: Mapping[str, int], open_sizes: Sequence[str]) 
             raise UsageError(
                 f"the policy leaves no size open that is called {name!r}",
                 where="sizes",
-                hint=did_you_mean(name, open_sizes),
+                hint=did_you_mean(str(name), open_sizes),
             )
-        if size < 1:
-            raise UsageError(f"a size is 1 or more, got {name}={size}", where="sizes")
+        if type(size) is not int or size < 1:
+            raise UsageError(
+                f"a size is a whole number from 1 on, got {name}={size!r}", where="sizes"
+            )
 
 
 def _identifier(name: str, taken: set[str]) -> str:

@@ -16,7 +16,7 @@ _TAKEN = {
     "stdint", "stdio", "stdlib", "stdnoreturn", "string", "tgmath", "threads", "time", "uchar",
     "wchar",
     "wctype", "memory", "new", "version", "unistd", "pthread", "sched", "features", "alloca",
-    "endian", "dl", "m", "rt",
+    "endian", "dl", "m", "rt", "debug", "optimized", "general",
     "all", "clean", "depend", "edit_cache", "help", "install", "package", "rebuild_cache", "test",
     "rw", "selftest",
     # Files that Windows keeps for itself.
@@ -40,7 +40,12 @@ def is_declared(name: str) -> bool:
 
 def named(texts: Mapping[str, str], name: str) -> dict[str, str]:
     """`walker_step` for `policy_step`, `WALKER_ROWS` for `POLICY_ROWS`, walker.c for policy.c."""
-    if not _NAME.fullmatch(name) or name.startswith("rw_") or name in _TAKEN:
+    if (
+        not isinstance(name, str)
+        or not _NAME.fullmatch(name)
+        or name.startswith("rw_")
+        or name in _TAKEN
+    ):
         raise UsageError(
             f"{name!r} cannot be the beginning of names in C, and the name of its files",
             where="name",

@@ -27,6 +27,8 @@ def axis_sizes(said: list[str] | None) -> dict[str, int]:
         name, _, number = each.rpartition("=")
         if not name or not number.isdecimal():
             raise UsageError(f"cannot read --size {each!r}", hint="write NAME=NUMBER: agents=8")
+        if name in found:
+            raise UsageError(f"--size {name} is said twice", hint="one --size for each axis")
         found[name] = int(number)
     return found
 
@@ -55,13 +57,18 @@ def show(
         )
     texts = written(interface(model, signature, sizes=axis_sizes(size)))
     found = [footprint(board, texts) for board in BOARDS if board.there]
+    asked = any(limit is not None for limit in limits.values())
+    if asked and not found:
+        raise BundleError(
+            "no compiler for any board is here: nothing was measured", hint="apt install gcc"
+        )
     absent = {board.name: board.packages for board in BOARDS if not board.there}
     fit = {each.board: each.fits(**limits) for each in found}
     if as_json:
         boards = [asdict(each) | {"fits": fit[each.board]} for each in found]
         print_json({"boards": boards, "not_measured": absent, **limits})
     else:
-        _print(found, fit, asked=any(limits.values()))
+        _print(found, fit, asked=asked)
         for name, packages in absent.items():
             out().print(f"{name}: not measured; apt install {packages}", markup=False)
     if not all(fit.values()):

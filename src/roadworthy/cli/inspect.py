@@ -87,6 +87,10 @@ def inspect(
             "--flash, --ram and --size are asked of the policy as C",
             hint=f"roadworthy inspect {shlex.quote(str(path))} --c --flash 512K --ram 128K",
         )
+    if as_c and (graph or values or operators_only):
+        raise UsageError(
+            "--c shows the policy as C alone", hint="ask for graph, values or operators by itself"
+        )
     answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
     if values:
         refuse_lone_file(path)

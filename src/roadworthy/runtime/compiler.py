@@ -48,7 +48,12 @@ def command() -> list[str]:
     """The compiler: `CC`, or else cc, gcc, clang, or zig from the package ziglang."""
     named = os.environ.get("CC")
     if named:
-        words = shlex.split(named)
+        try:
+            words = shlex.split(named)
+        except ValueError:  # a quotation without its end
+            words = []
+        if not words:
+            raise _missing(f"CC={named!r} cannot be read as a command")
         if shutil.which(words[0]) is None:
             raise _missing(f"there is no {words[0]}, which CC names")
         return words
@@ -166,10 +171,11 @@ def _run(words: list[str], texts: Sequence[str], folder: Path, made: Path) -> No
             f"{name} is not done with the policy after {_SECONDS} seconds", hint=_advice(words, "")
         ) from None
     if run.returncode or not made.is_file():
-        said = [line for line in run.stderr.splitlines() if "error" in line.lower()]
+        lines = [line for line in run.stderr.splitlines() if not line.startswith("collect2:")]
+        said = [line for line in lines if "error" in line.lower()]
         raise CannotCompile(
             f"{name} cannot compile the policy: "
-            f"{(said or run.stderr.splitlines() or ['no reason given'])[0].strip()}",
+            f"{(said or lines or ['no reason given'])[0].strip()}",
             hint=_advice(words, run.stderr),
         )
 
@@ -189,9 +195,10 @@ def _folder() -> Path:
 
     On a machine that keeps nothing it lasts as long as this process.
     """
-    base = os.environ.get("XDG_CACHE_HOME")
+    base = os.environ.get("XDG_CACHE_HOME", "")
     try:
-        root = Path(base) if base else Path.home() / ".cache"
+        # One that depends on the working folder is none, as its specification says.
+        root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
         folder = root / "roadworthy" / "c"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         tempfile.TemporaryFile(dir=folder).close()

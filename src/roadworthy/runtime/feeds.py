@@ -221,7 +221,8 @@ def _wrong_shape(port: Port, value: Any, sizes: Mapping[str, int]) -> Finding:
         number = "one row" if fixed[0] == 1 else f"{fixed[0]} rows"
         hint = f"this policy was exported for {number}, no more and no fewer"
     if 0 in value.shape:
-        hint = "the batch is empty: pass at least one row"
+        is_batch = axis is not None and value.ndim > axis and not value.shape[axis]
+        hint = "the batch is empty: pass at least one row" if is_batch else "an axis is empty"
     got = f"{value.dtype} {shape_text(value.shape)}"
     return Finding(code="RW012", where=port.name, what=f"expected {expected}, got {got}", hint=hint)
 

@@ -54,7 +54,7 @@ def load(
     place = Path(path)
     engine, device = targets.placed(engine, device)
     if engine is not None:
-        targets.get(engine)
+        targets.get(engine, ("wasm",))
     if place.is_dir() or (not place.exists() and restored(place)):
         bundle = Bundle.open(place)
         return from_bundle(
