@@ -37,6 +37,7 @@ KNOWN: dict[int, str] = {
     145: "the variance of equal numbers is 0 in PyTorch and 1e-15 in onnxruntime",
     213: "a saturated layer rounds otherwise for one row than for several",
     218: "the order of results of an LSTM that are 0 in onnxruntime (RW340)",
+    336: "of 0 and -0 onnxruntime takes either for the larger, and atan2 of ±0 and -0 is ±π",
     393: "the norm of numbers beyond 1e19 overflows in onnxruntime",
 }
 
