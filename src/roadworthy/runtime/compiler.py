@@ -53,7 +53,9 @@ def command() -> list[str]:
         except ValueError:  # a quotation without its end
             words = []
         if not words:
-            raise _missing(f"CC={named!r} cannot be read as a command")
+            raise CannotCompile(
+                f"CC={named!r} cannot be read as a command", hint="CC=gcc, or leave it unset"
+            )
         if shutil.which(words[0]) is None:
             raise _missing(f"there is no {words[0]}, which CC names")
         return words
