@@ -32,9 +32,10 @@ def dies(task: Task) -> Outcome:
 def waits(task: Task) -> Outcome:
     """Begins something, and puts it away however it is ended."""
     half = Path(task.cwd) / f"{task.name}.half"
-    half.touch()
     try:
+        # The file is seen before this line has ended: an end may come in the midst of it.
+        half.touch()
         time.sleep(60)
     finally:
-        half.unlink()
+        half.unlink(missing_ok=True)
     return Outcome(task=task, code=0, printed="")
