@@ -28,8 +28,9 @@ from roadworthy.spec.samples import draw
 from roadworthy.spec.stepping import Script, outputs_of
 from roadworthy.spec.trace import Trace
 
-# So many numbers are drawn for a self-test of other sizes than were recorded: a few megabytes of C.
-_MOST_NUMBERS = 2**20
+# So many numbers are drawn for a self-test of other sizes than were recorded, which is some ten
+# megabytes of C, or two steps; of so many times as many the compiler would have no end.
+_MOST_NUMBERS, _TOO_MANY = 2**20, 8
 # What a self-test may take, whose steps are milliseconds.
 _SECONDS = 600
 
@@ -62,7 +63,7 @@ def write_c(
     golden = trace if _is_of(trace, own) else _recorded(bundle, own, trace)
     texts = named({**written(own), "selftest.c": selftest(own, golden)}, name)
     refuse_taken(folder, texts, name=name)
-    _try(texts, Path(path))
+    _try(texts, Path(path), other="" if golden is trace else _said(own))
     return place_files(texts, Path(folder), name=name)
 
 
@@ -94,6 +95,12 @@ def _recorded(bundle: Bundle, own: Interface, usual: Trace) -> Trace:
     sizes = {BATCH: usual.rows}
     numbers = sum(math.prod(port.sizes(sizes)) for port in own.signature.inputs)
     steps = min(usual.steps, max(2, _MOST_NUMBERS // max(numbers, 1)))
+    if steps * numbers > _TOO_MANY * _MOST_NUMBERS:
+        raise UsageError(
+            f"a self-test of {_said(own)} would hold {steps * numbers} numbers",
+            where="sizes",
+            hint="take a smaller size; rw.load(folder, engine='c') runs any that fits the memory",
+        )
     resets = usual.resets[:steps]
     rng = np.random.default_rng(0)
     inputs = draw(bundle.signature, rng, steps=steps, rows=usual.rows, fixed=own.sizes)
@@ -101,17 +108,20 @@ def _recorded(bundle: Bundle, own: Interface, usual: Trace) -> Trace:
     try:
         outputs = outputs_of(policy, script)
     except BundleError as error:
-        words = ", ".join(f"{name}={size}" for name, size in own.sizes.items())
         raise BundleError(
-            f"the policy cannot be stepped with {words}: {error.findings[0].what}",
+            f"the policy cannot be stepped with {_said(own)}: {error.findings[0].what}",
             where=POLICY,
             hint="take sizes that the original takes",
         ) from error
     return Trace(inputs=inputs, outputs=outputs, resets=resets)
 
 
-def _try(texts: Mapping[str, str], bundle: Path) -> None:
-    """Refuses C whose self-test does not pass here."""
+def _said(own: Interface) -> str:
+    return ", ".join(f"{name}={size}" for name, size in own.sizes.items())
+
+
+def _try(texts: Mapping[str, str], bundle: Path, *, other: str) -> None:
+    """Refuses C whose self-test does not pass here; `other` are sizes that nobody certified."""
     with tempfile.TemporaryDirectory() as scratch:
         for file, text in texts.items():
             (Path(scratch) / file).write_text(text, encoding="ascii")
@@ -129,5 +139,8 @@ def _try(texts: Mapping[str, str], bundle: Path) -> None:
     raise CertificateFailed(
         f"the self-test fails on this machine: {said}",
         where="selftest.c",
-        hint=f"roadworthy verify {shlex.quote(str(bundle))} shows how the policy itself does here",
+        hint=f"of {other} it holds what policy.onnx does, and the certificate is of other sizes: "
+        "take one nearer to the export's example"
+        if other
+        else f"roadworthy verify {shlex.quote(str(bundle))} shows how the policy itself does here",
     )

@@ -46,6 +46,11 @@ int main(void)
 """
 
 
+class Two(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a.sum(1) + b.mean(1)
+
+
 @pytest.mark.parametrize("tokens", [1, 7])
 def test_the_file_of_one_size_does_what_the_policy_does(
     tokens: int, export_once: ExportOnce, tmp_path: Path
@@ -151,11 +156,6 @@ def test_the_command_line_refuses_what_it_cannot_read(
     assert not out.exists()
 
 
-class Two(torch.nn.Module):
-    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a.sum(1) + b.mean(1)
-
-
 def test_a_hint_of_two_sizes_leads_on_and_large_ones_are_few_steps(tmp_path: Path) -> None:
     example = {"a": torch.zeros(1, 3, 4), "b": torch.zeros(1, 5, 4)}
     dynamic = {"a": {1: "n"}, "b": {1: "m"}}
@@ -164,6 +164,28 @@ def test_a_hint_of_two_sizes_leads_on_and_large_ones_are_few_steps(tmp_path: Pat
         write_c(tmp_path / "b", tmp_path / "c", sizes={"n": 3})
     write_c(tmp_path / "b", tmp_path / "c", sizes={"n": 3, "m": 40_000})
     assert (tmp_path / "c" / "selftest.c").stat().st_size < 20_000_000
+
+
+def test_a_size_that_no_self_test_holds_is_refused_before_it_is_drawn(
+    export_once: ExportOnce, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError, match=r"RW131.*a value of \d+ elements"):
+        write_c(export_once(ANY).folder, tmp_path / "c", sizes={"tokens": 2_000_000})
+    example = {"a": torch.zeros(1, 3, 4), "b": torch.zeros(1, 5, 4)}
+    rw.export(Two(), tmp_path / "b", example=example, dynamic={"a": {1: "n"}})
+    with pytest.raises(rw.UsageError, match=r"of n=2000000 would hold \d+ numbers"):
+        write_c(tmp_path / "b", tmp_path / "c", sizes={"n": 2_000_000})
+    assert not (tmp_path / "c").exists()
+
+
+def test_files_of_smaller_weights_are_told_from_the_others(export_once: ExportOnce) -> None:
+    """What is linked with another's header would take its state for its own."""
+    bundle = export_once("mlp").bundle
+    kinds = [
+        interface(bundle.files["policy.onnx"], bundle.signature, weights=weights).init
+        for weights in ("float32", "float16", "int8")
+    ]
+    assert len(set(kinds)) == 3
 
 
 def test_a_policy_of_open_size_is_not_shrunk(export_once: ExportOnce) -> None:

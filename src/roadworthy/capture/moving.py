@@ -189,7 +189,7 @@ def _is_device(value: ast.expr) -> bool:
 
 
 def _calls(node: ast.AST) -> bool:
-    """Whether asking does something, and be it that a function of the author's is called."""
+    """Whether asking may do something: a function of the author's may."""
     return isinstance(node, (ast.Call, ast.NamedExpr))
 
 

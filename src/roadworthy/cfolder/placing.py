@@ -49,7 +49,7 @@ def refuse_taken(
 
 
 def place_files(texts: Mapping[str, str], folder: Path, *, name: str = USUAL) -> tuple[Path, ...]:
-    """Writes the files of a policy into its folder, all of them or none; their paths."""
+    """Writes the files of a policy into its folder, each whole or not at all; their paths."""
     refuse_taken(folder, texts, name=name)
     folder.mkdir(parents=True, exist_ok=True)
     # The header tells whose the others are, and is there before them.

@@ -222,7 +222,11 @@ def _wrong_shape(port: Port, value: Any, sizes: Mapping[str, int]) -> Finding:
         hint = f"this policy was exported for {number}, no more and no fewer"
     if 0 in value.shape:
         is_batch = axis is not None and value.ndim > axis and not value.shape[axis]
-        hint = "the batch is empty: pass at least one row" if is_batch else "an axis is empty"
+        hint = (
+            "the batch is empty: pass at least one row"
+            if is_batch
+            else "an axis is empty: none may be"
+        )
     got = f"{value.dtype} {shape_text(value.shape)}"
     return Finding(code="RW012", where=port.name, what=f"expected {expected}, got {got}", hint=hint)
 

@@ -24,6 +24,7 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
     n = weights.shape[1]
     if x.dtype != weights.dtype or not rows * k * n:
         raise Unsupported(f"a product of {x.dtype} {x.shape} and {weights.dtype} {weights.shape}")
+    walk.work(x.dtype, rows * n)  # refuses what is larger than any policy
     leaf, order = _lined_up(walk, x)
     shape = dense.Shape(
         rows=rows, n=n, runs=1, run=k, row_stride=_stride(leaf.index[:, 0]), run_stride=0,
