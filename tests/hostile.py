@@ -99,6 +99,7 @@ def sealed(folder: Path, changes: Mapping[str, bytes] | None = None) -> Path:
     """A bundle in `folder` whose sums are right, with some of its files replaced."""
     with new_bundle(folder) as partial:
         for name, data in {**files(), **(changes or {})}.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
             (partial / name).write_bytes(data)
     return folder
 

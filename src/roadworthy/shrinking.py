@@ -21,6 +21,7 @@ from roadworthy.errors import CertificateFailed, UsageError
 from roadworthy.runtime.c_engine import CEngine
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.policy import Policy
+from roadworthy.runtime.trust import written_here
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.stepping import outputs_of
 from roadworthy.writing_c import opened
@@ -130,6 +131,5 @@ def _misfit(weights: Storage, usual: Variant, error: Unsupported) -> Variant:
 
 
 def _compiled(own: Interface, texts: Mapping[str, str]) -> Policy:
-    files = {name: text.encode() for name, text in texts.items()}
-    artifact = Artifact(files=files, signature=own.signature, where=own.weights)
+    artifact = Artifact(files=written_here(texts), signature=own.signature, where=own.weights)
     return Policy(own.signature, CEngine(artifact), seed=0)

@@ -22,6 +22,7 @@ from roadworthy.errors import BundleError, CertificateFailed, UsageError
 from roadworthy.runtime import compiler
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.load import from_bundle
+from roadworthy.runtime.trust import written_here
 from roadworthy.spec.bundle import POLICY, TRACE, Bundle
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.samples import draw
@@ -123,10 +124,7 @@ def _said(own: Interface) -> str:
 def _try(texts: Mapping[str, str], bundle: Path, *, other: str) -> None:
     """Refuses C whose self-test does not pass here; `other` are sizes that nobody certified."""
     with tempfile.TemporaryDirectory() as scratch:
-        for file, text in texts.items():
-            (Path(scratch) / file).write_text(text, encoding="ascii")
-        files = [file for file in texts if file.endswith(".c")]
-        program = compiler.program(Path(scratch), files)
+        program = compiler.program(Path(scratch), written_here(texts))
         try:
             done = subprocess.run([program], capture_output=True, text=True, timeout=_SECONDS)
         except subprocess.TimeoutExpired:

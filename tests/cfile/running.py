@@ -15,9 +15,9 @@ from onnx import helper, numpy_helper
 from roadworthy.cfile import kernels, library
 from roadworthy.cfile.constants import HANDED
 from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
-from roadworthy.cfile.source import HEAD, VECTORS, Code, code, engine_source, widths
+from roadworthy.cfile.source import HEAD, VECTORS, Code, code, widths
 from roadworthy.onnxgraph.graph import read
-from roadworthy.runtime import compiler
+from roadworthy.runtime import compiler, trust
 
 STRICT = (
     "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wshadow",
@@ -56,7 +56,7 @@ def run(
     """What the C of an ONNX file makes of its inputs."""
     graph = read(given)
     written: Code = code(graph, dims or {}, weights)
-    made = compiler.library({"policy.c": engine_source(written)})
+    made = compiler.library(trust.written(written))
     made.policy_work_size.restype = ctypes.c_size_t
     outputs = {
         declared.name: np.zeros([int(size) for size in declared.shape], declared.dtype)
@@ -77,7 +77,7 @@ def kernel(text: str, panels: Panels = PANELS) -> ctypes.CDLL:
     """A library with the functions of some C, and the kernels that they call."""
     known = {**library.functions("math.c"), **kernels.functions()}
     parts = [HEAD, widths(panels), VECTORS, *library.called(text, known), text]
-    return compiler.library({"policy.c": "\n\n".join(parts)})
+    return compiler.library(trust.written_here({"policy.c": "\n\n".join(parts)}))
 
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:

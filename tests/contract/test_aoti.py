@@ -16,6 +16,7 @@ import roadworthy as rw
 from roadworthy.errors import ExportError
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.torch_engines import graph_names, programs_in
+from roadworthy.runtime.trust import judged_files
 from roadworthy.targets import TARGETS
 from tests.contract.conftest import chooser
 
@@ -33,7 +34,8 @@ def test_archive_holds_no_source(whole: rw.Bundle) -> None:
 
 
 def test_archive_holds_the_graph_for_a_gpu(whole: rw.Bundle) -> None:
-    artifact = Artifact(files={FILE: whole.files[FILE]}, signature=whole.signature, where=FILE)
+    files = judged_files("aoti", {FILE: whole.files[FILE]}, trust=True, where=FILE)
+    artifact = Artifact(files=files, signature=whole.signature, where=FILE)
     assert set(programs_in(artifact)) == set(graph_names(whole.signature))
 
 

@@ -19,6 +19,7 @@ from torch import nn
 import roadworthy as rw
 from roadworthy.errors import BundleError, ExportError, RoadworthyError
 from roadworthy.runtime import compiler
+from roadworthy.runtime.trust import written_here
 from roadworthy.targets import TARGETS
 from tests.conftest import Exported
 from tests.contract.conftest import chooser
@@ -166,13 +167,13 @@ def test_a_compiler_that_cannot_be_read_is_named(
 ) -> None:
     monkeypatch.setenv("CC", words)
     with pytest.raises(BundleError, match=r"RW130.*CC=.* cannot be read as a command"):
-        compiler.library({"policy.c": "int policy;"})
+        compiler.library(written_here({"policy.c": "int policy;"}))
 
 
 def test_what_the_linker_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "gcc -Wl,--bogus")
     with pytest.raises(BundleError, match=r"cannot compile the policy: .*bogus"):
-        compiler.library({"policy.c": "int policy;"})
+        compiler.library(written_here({"policy.c": "int policy;"}))
 
 
 def test_a_cache_that_depends_on_the_working_folder_is_none(
@@ -181,7 +182,7 @@ def test_a_cache_that_depends_on_the_working_folder_is_none(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.chdir(tmp_path)
-    compiler.library({"policy.c": "int policy;"})
+    compiler.library(written_here({"policy.c": "int policy;"}))
     assert list((tmp_path / ".cache" / "roadworthy" / "c").glob("*.so"))
     assert not (tmp_path / "cache").exists()
 
@@ -194,7 +195,7 @@ def test_cache_that_others_may_write_is_refused(
     folder.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BundleError, match="others may write to"):
-        compiler.library({"policy.c": "int policy;"})
+        compiler.library(written_here({"policy.c": "int policy;"}))
 
 
 def test_second_load_compiles_nothing(
@@ -258,7 +259,7 @@ def test_a_library_that_cannot_be_kept_is_not_blamed_on_the_compiler(
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(compiler.CannotCompile) as caught:
-        compiler.library({"policy.c": "int policy;"})
+        compiler.library(written_here({"policy.c": "int policy;"}))
     assert "No space left on device" in str(caught.value)
     assert "set XDG_CACHE_HOME to a folder on another disk" in str(caught.value)
 
@@ -273,4 +274,4 @@ def test_a_compiler_that_does_not_end_is_named(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compiler, "_SECONDS", 1)
     with pytest.raises(compiler.CannotCompile, match="cc is not done with the policy after 1 sec"):
-        compiler.library({"policy.c": "int policy;"})
+        compiler.library(written_here({"policy.c": "int policy;"}))

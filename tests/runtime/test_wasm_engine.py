@@ -12,6 +12,7 @@ import roadworthy as rw
 from roadworthy.errors import BundleError, MissingExtra
 from roadworthy.runtime import wasm_engine
 from roadworthy.runtime.engine import Artifact
+from roadworthy.runtime.trust import judged_files
 from roadworthy.spec.samples import draw
 from tests.conftest import Exported
 
@@ -87,7 +88,8 @@ def stranger(
         f"#include <stddef.h>\n#include <stdio.h>\n{head};\nsize_t policy_work_size(void);\n"
         f"size_t policy_work_size(void) {{ return 8; }}\n{head} {{ {line} }}\n"
     )
-    files = {"c/policy.c": text.encode(), "c/policy.h": b""}
+    texts = {"c/policy.c": text.encode(), "c/policy.h": b""}
+    files = judged_files("c", texts, trust=True, where="c/policy.c")
     signature = export_once("mlp").bundle.signature
     artifact = Artifact(files=files, signature=signature, where="c/policy.c")
     engine = wasm_engine.WasmEngine.open(artifact, threads=1, device="wasm")

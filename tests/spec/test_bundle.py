@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -17,6 +18,7 @@ import pytest
 import roadworthy as rw
 from roadworthy.errors import BundleCorrupt, BundleError
 from roadworthy.spec.sealing import new_bundle
+from roadworthy.targets import TARGETS
 from tests.conftest import Exported
 
 FILES = ["SHA256SUMS", "certificate.json", "manifest.json", "policy.onnx", "trace.npz"]
@@ -163,6 +165,14 @@ def resealed(bundle: rw.Bundle, folder: Path, targets: dict[str, list[str]]) -> 
     return folder
 
 
+@pytest.fixture
+def of_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of the table that names more than one file."""
+    row = dataclasses.replace(TARGETS["onnx"], files=("policy.onnx", "more/deep/weights.bin"))
+    monkeypatch.setitem(TARGETS, "onnx", row)
+
+
+@pytest.mark.usefixtures("of_several_files")
 def test_target_of_several_files_has_them_in_order(folder: Path, tmp_path: Path) -> None:
     listed = {"onnx": ["policy.onnx", "more/deep/weights.bin"]}
     bundle = rw.Bundle.open(resealed(rw.Bundle.open(folder), tmp_path / "several", listed))
@@ -188,6 +198,7 @@ def test_target_whose_files_are_not_covered_is_refused(
     assert f"manifest.json names {named}, which SHA256SUMS does not cover" in str(caught.value)
 
 
+@pytest.mark.usefixtures("of_several_files")
 def test_changed_file_in_a_folder_of_the_bundle_is_refused(folder: Path, tmp_path: Path) -> None:
     listed = {"onnx": ["policy.onnx", "more/deep/weights.bin"]}
     several = resealed(rw.Bundle.open(folder), tmp_path / "several", listed)

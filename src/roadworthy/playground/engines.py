@@ -96,7 +96,7 @@ def _wasm(
     say("compiling to WebAssembly (the first time takes a minute)")
     graph = read(model)
     compiled = {
-        "module": base64.b64encode(wasm_module(written.texts)).decode(),
+        "module": base64.b64encode(wasm_module(written.text)).decode(),
         "constants": [encoded(each) for each in written.constants],
         "inputs": [_port(each, dims) for each in graph.inputs],
         "outputs": [_port(each, dims) for each in graph.outputs],

@@ -2,13 +2,13 @@
 
 From `policy.onnx` the C is written anew: the file is data, and the compiler sees nothing that a
 stranger wrote. Weights stay out of the text and are handed over, so that a policy of the same shape
-with other weights is not compiled again. The `c/` folder of a bundle is compiled as it is where the
-caller trusts it.
+with other weights is not compiled again. Files that are `TrustedCode` are compiled as they are.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +17,15 @@ import numpy as np
 
 from roadworthy.cfile.constants import HANDED
 from roadworthy.cfile.kernels.panels import PANELS, Panels
-from roadworthy.cfile.source import code, engine_source
+from roadworthy.cfile.source import code
 from roadworthy.errors import BundleError
-from roadworthy.onnxgraph.graph import Graph, read
+from roadworthy.onnxgraph.graph import Declared, Graph, read
 from roadworthy.runtime import compiler
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import Artifact, Buffers
 from roadworthy.runtime.frame import MemoryBuffers
+from roadworthy.runtime.trust import TrustedCode, written
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 
@@ -37,21 +38,22 @@ SHORT = 2**15
 class Written:
     """What there is to compile, and the constants that its calls hand over."""
 
-    texts: Mapping[str, str]
+    text: TrustedCode
     constants: tuple[Array, ...]
 
 
 class PolicyText:
-    """The C of an artifact for any sizes: as it was shipped, or written anew from its ONNX file."""
+    """The C of an artifact for any sizes: as it was shipped, or written anew from its ONNX file.
+
+    Which of them is said by the type of its files, which trust alone decides, and not by names.
+    """
 
     def __init__(self, artifact: Artifact, *, panels: Panels = PANELS) -> None:
         self._panels = panels
         self._signature: Signature = artifact.signature
-        names = {name.rpartition("/")[2]: data for name, data in artifact.files.items()}
         self._shipped: Written | None = None
-        if "policy.c" in names:
-            texts = {name: names[name].decode() for name in ("policy.c", "policy.h")}
-            self._shipped = Written(texts, ())
+        if isinstance(artifact.files, TrustedCode):
+            self._shipped = Written(artifact.files.without_folders("policy.c", "policy.h"), ())
         else:
             refuse_unsafe(artifact.main, where=artifact.where, canary=artifact.canary)
         self._graph: Graph | None = None if self._shipped else read(artifact.main)
@@ -75,21 +77,45 @@ class PolicyText:
         assert self._graph is not None
         made = code(self._graph, dims, panels=self._panels)
         held = (array for kind, array in made.constants.items() if kind in HANDED)
-        return Written({"policy.c": engine_source(made)}, tuple(map(_lined, held)))
+        return Written(written(made), tuple(map(_lined, held)))
 
-    def order(self) -> tuple[list[str], list[str]]:
-        """Names of inputs and outputs in the order of their addresses."""
+    def ordered(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    ) -> tuple[list[Array], list[Array]]:
+        """The buffers in the order of their addresses; C looks at no size, so it is done here."""
         if self._graph is not None:
-            return [p.name for p in self._graph.inputs], [p.name for p in self._graph.outputs]
+            rows, dims = self.sizes(inputs)
+            sides = ((self._graph.inputs, inputs), (self._graph.outputs, outputs))
+            ins, outs = (
+                [_fitting(port, buffers, {**dims, BATCH: rows}) for port in ports]
+                for ports, buffers in sides
+            )
+            return ins, outs
         signature = self._signature
         clock = [signature.clock] if signature.clock else []
-        ins = [*clock, *(p.name for p in signature.inputs), *(m.input for m in signature.memory)]
-        return ins, [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
+        names = [*clock, *(p.name for p in signature.inputs), *(m.input for m in signature.memory)]
+        ins = [inputs[name] for name in names]
+        names = [*(p.name for p in signature.outputs), *(m.output for m in signature.memory)]
+        return ins, [outputs[name] for name in names]
 
 
 def is_short(arrays: Sequence[Array]) -> bool:
     """Whether a step over these is a few microseconds at most: it reads each of them about once."""
     return sum(each.nbytes for each in arrays) <= SHORT
+
+
+def _fitting(port: Declared, buffers: Mapping[str, Array], sizes: Mapping[str, int]) -> Array:
+    """The buffer of a port of the graph: as many numbers of its type as the C will touch."""
+    buffer = buffers.get(port.name)
+    shape = [sizes.get(dim, -1) if isinstance(dim, str) else dim for dim in port.shape]
+    if buffer is None or buffer.dtype != port.dtype or buffer.size != math.prod(shape):
+        has = "nothing" if buffer is None else f"{buffer.dtype} {buffer.shape}"
+        raise BundleError(
+            f"the model has a port of {port.dtype} {tuple(shape)}, the signature {has}",
+            where=port.name,
+            hint="the file does not match its signature: export it again",
+        )
+    return buffer
 
 
 def _lined(array: Array) -> Array:
@@ -146,15 +172,12 @@ class CEngine:
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Bound:
         rows, dims = self._text.sizes(inputs)
         compiled = self._compiled({} if self._text.is_for_every_size else dims)
-        names_in, names_out = self._text.order()
+        ins, outs = self._text.ordered(inputs, outputs)
         size = compiled.library.policy_work_size
         size.restype = ctypes.c_size_t
         # Of this binding alone: two policies that share an engine must not share their work.
         work = _lined(np.zeros(size() or 1, np.uint8))
-        arrays = [
-            *(inputs[name] for name in names_in), *(outputs[name] for name in names_out),
-            work, *compiled.constants,
-        ]  # fmt: skip
+        arrays = [*ins, *outs, work, *compiled.constants]
         for array in arrays:
             if not array.flags.c_contiguous:
                 raise BundleError("a buffer is not in one piece")
@@ -171,8 +194,7 @@ class CEngine:
     def _compiled(self, dims: Mapping[str, int]) -> _Compiled:
         key = tuple(sorted(dims.items()))
         if key not in self._made:
-            written = self._text.written(dims)
-            self._made[key] = _Compiled(
-                compiler.library(written.texts, flags=self._flags), written.constants
-            )
+            made = self._text.written(dims)
+            library = compiler.library(made.text, flags=self._flags)
+            self._made[key] = _Compiled(library, made.constants)
         return self._made[key]

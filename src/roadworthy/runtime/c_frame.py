@@ -22,6 +22,7 @@ from roadworthy.errors import BundleError
 from roadworthy.runtime import compiler
 from roadworthy.runtime.feeds import LOOK_EVERY
 from roadworthy.runtime.frame import Frame, MemoryBuffers
+from roadworthy.runtime.trust import written_here
 from roadworthy.spec.port import Array
 
 # A dict of inputs, or nothing where the buffers hold them → outputs, None where they do not fit.
@@ -50,7 +51,9 @@ def stepper() -> Callable[..., Step] | None:
     text = resources.files("roadworthy.runtime").joinpath("stepper.c").read_text(encoding="ascii")
     versions = f"/* {sys.implementation.cache_tag} {sys.abiflags} NumPy {np.__version__} */\n"
     try:
-        module = compiler.extension({"stepper.c": versions + text}, "stepper", folders)
+        module = compiler.extension(
+            written_here({"stepper.c": versions + text}), "stepper", folders
+        )
     except (BundleError, ImportError):  # the compiler and the headers are not a pair
         return None
     made: Callable[..., Step] = module.stepper

@@ -1,4 +1,7 @@
-"""The machine's C compiler: C text → a library in a cache, by what went into it."""
+"""The machine's C compiler: C text → a library in a cache, by what went into it.
+
+It compiles `TrustedCode` and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import ModuleType
 
 from roadworthy.errors import BundleError
+from roadworthy.runtime.trust import TrustedCode, demanded
 
 # -fno-trapping-math changes no value: it lets gcc turn branches of exp and tanh into selects.
 FLAGS = ("-std=c99", "-O3", "-fno-trapping-math", "-fPIC", "-shared")
@@ -75,19 +79,19 @@ def _missing(what: str) -> CannotCompile:
     )
 
 
-def library(files: Mapping[str, str], *, flags: Sequence[str] = NATIVE) -> ctypes.CDLL:
+def library(files: TrustedCode, *, flags: Sequence[str] = NATIVE) -> ctypes.CDLL:
     """The files compiled for this machine; what was compiled before is taken from the cache."""
     return ctypes.CDLL(str(_built([*command(), *FLAGS, *flags], files, ".so")))
 
 
-def program(folder: Path, files: Sequence[str]) -> Path:
-    """Files of a folder as a program, which nobody keeps."""
+def program(folder: Path, files: TrustedCode) -> Path:
+    """The files as a program in a folder, which nobody keeps."""
     made = folder / "program.exe"  # as Windows wants it, and nobody else minds
     _run([*command(), "-std=c99", "-O1", "-fno-trapping-math"], files, folder, made)
     return made
 
 
-def extension(files: Mapping[str, str], name: str, folders: Sequence[str]) -> ModuleType:
+def extension(files: TrustedCode, name: str, folders: Sequence[str]) -> ModuleType:
     """The files compiled as a module of this Python; `folders` hold the headers."""
     headers = [word for folder in folders for word in ("-I", folder)]
     place = _built([*command(), *FLAGS, "-std=gnu11", *headers], files, ".so")
@@ -99,7 +103,7 @@ def extension(files: Mapping[str, str], name: str, folders: Sequence[str]) -> Mo
     return module
 
 
-def wasm_module(files: Mapping[str, str]) -> bytes:
+def wasm_module(files: TrustedCode) -> bytes:
     """The files compiled to WebAssembly, by zig: a module that asks for nothing."""
     if importlib.util.find_spec("ziglang") is None:
         raise CannotCompile(
@@ -109,14 +113,14 @@ def wasm_module(files: Mapping[str, str]) -> bytes:
     return _built([sys.executable, "-m", "ziglang", "cc", *WASM_FLAGS], files, ".wasm").read_bytes()
 
 
-def _built(words: list[str], files: Mapping[str, str], suffix: str) -> Path:
+def _built(words: list[str], files: TrustedCode, suffix: str) -> Path:
     """The compiled file, from the cache where everything that goes into it is the same."""
     key = hashlib.sha256()
     compiler = tuple(words[: words.index(FLAGS[0])])
     for part in (_machine(), _version(compiler), *words[1:]):
         key.update(part.encode() + b"\0")
-    for name, text in sorted(files.items()):
-        key.update(f"{name}\0{text}\0".encode())
+    for name, text in sorted(demanded(files).items()):
+        key.update(b"%s\0%s\0" % (name.encode(), text))
     place = _folder() / f"{key.hexdigest()}{suffix}"
     if not _is_whole(place):
         _compile(words, files, place)
@@ -139,15 +143,12 @@ def _sum(place: Path) -> str:
     return hashlib.sha256(place.read_bytes()).hexdigest()
 
 
-def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
+def _compile(words: list[str], files: TrustedCode, place: Path) -> None:
     # Beside the cache, and moved there when it is whole: another process may want the same.
     try:
         with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
-            for name, text in files.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
             made = Path(folder) / "policy.so"
-            texts = [name for name in files if name.endswith(".c")]
-            _run(words, texts, Path(folder), made)
+            _run(words, files, Path(folder), made)
             proof = Path(folder) / "sum"
             proof.write_text(_sum(made), encoding="ascii")
             made.replace(place)
@@ -160,7 +161,10 @@ def _compile(words: list[str], files: Mapping[str, str], place: Path) -> None:
         ) from error
 
 
-def _run(words: list[str], texts: Sequence[str], folder: Path, made: Path) -> None:
+def _run(words: list[str], files: TrustedCode, folder: Path, made: Path) -> None:
+    for file, text in demanded(files).items():
+        (folder / file).write_bytes(text)
+    texts = [file for file in files if file.endswith(".c")]
     environment = {**os.environ, "TMPDIR": str(folder)}
     name = "zig" if "ziglang" in words else Path(words[0]).name
     try:

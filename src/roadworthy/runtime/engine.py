@@ -19,9 +19,9 @@ class Artifact:
     """A policy as one target: its files, the one that is opened first, and their signature.
 
     `where` names it in messages. Files are bytes, not paths: they are those that were compared
-    with their sums. `canary` says whether a file that is data is tried in a child process before
-    it is opened here, where nobody has tried it before. `providers` are those of onnxruntime that
-    the caller named.
+    with their sums; what is code among them is `TrustedCode`, and is opened as nothing else.
+    `canary` says whether a file that is data is tried in a child process before it is opened here,
+    where nobody has tried it before. `providers` are those of onnxruntime that the caller named.
     """
 
     files: Mapping[str, bytes] = field(repr=False)

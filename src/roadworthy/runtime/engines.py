@@ -1,12 +1,14 @@
-"""An engine for a target on a device, and what must be said before code is opened."""
+"""An engine for a target on a device, and the files that it opens."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.runtime.engine import AnyEngine, Artifact, EngineType
+from roadworthy.runtime.trust import judged_files
 
 
 def chosen(wanted: str | None, present: tuple[str, ...], *, where: str, device: str = "cpu") -> str:
@@ -33,8 +35,13 @@ def files_from(target: str, present: tuple[str, ...], *, trust: bool) -> str:
     return source if source in present and not (trust and target in present) else target
 
 
-def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads: int) -> AnyEngine:
-    """The engine of a target on a device; what is code is opened only if it is trusted."""
+def opened(
+    target: str, artifact: Artifact, *, source: str, device: str, trust: bool, threads: int
+) -> AnyEngine:
+    """The engine of a target on a device, over the files of the target `source`.
+
+    What is code is opened only if it is trusted.
+    """
     row = targets.get(target)
     if threads < 1:
         raise UsageError(f"threads must be at least 1, got {threads}")
@@ -44,13 +51,6 @@ def opened(target: str, artifact: Artifact, *, device: str, trust: bool, threads
             f"the target {target} has no engine for the device {device!r}",
             hint=f"it runs on {', '.join(row.engines)}",
         )
-    own = not row.made_from or next(iter(artifact.files)).startswith(row.files[0])
-    if row.code and own and not trust:
-        raise BundleError(
-            f"the file is code: {row.code}",
-            code="RW211",
-            where=artifact.where,
-            hint="pass trust=True (--trust), only for files that you made or whose origin you know",
-        )
+    files = judged_files(source, artifact.files, trust=trust, where=artifact.where)
     engine = cast("EngineType", targets.imported(row.engines[kind]))
-    return engine.open(artifact, threads=threads, device=device)
+    return engine.open(replace(artifact, files=files), threads=threads, device=device)

@@ -65,9 +65,11 @@ def load(
         raise BundleError(f"{place} does not exist", hint=nearest(place))
     with readable(place):
         data = place.read_bytes()
-    target, artifact = _alone(data, str(place), engine, canary)
+    source, target, artifact = _alone(data, str(place), engine, canary)
     artifact = replace(artifact, providers=_known(providers, target))
-    opened = engines.opened(target, artifact, device=device, trust=trust, threads=threads)
+    opened = engines.opened(
+        target, artifact, source=source, device=device, trust=trust, threads=threads
+    )
     origin = Origin(name=place.name, sha256=hashlib.sha256(data).hexdigest())
     return Policy(artifact.signature, opened, seed=seed, watch=True, origin=origin)
 
@@ -105,12 +107,15 @@ def engine_of(
     engine, device = targets.placed(engine, device)
     wanted = "onnx" if engine is None and providers else engine
     target = engines.chosen(wanted, tuple(bundle.targets), where=str(bundle.folder), device=device)
-    files = bundle.files_of(engines.files_from(target, tuple(bundle.targets), trust=trust))
+    source = engines.files_from(target, tuple(bundle.targets), trust=trust)
+    files = bundle.files_of(source)
     artifact = Artifact(
         files=files, signature=bundle.signature, where=next(iter(files)), canary=canary,
         providers=_known(providers, target),
     )  # fmt: skip
-    return engines.opened(target, artifact, device=device, trust=trust, threads=threads)
+    return engines.opened(
+        target, artifact, source=source, device=device, trust=trust, threads=threads
+    )
 
 
 def _known(providers: Sequence[str], target: str) -> tuple[str, ...]:
@@ -125,8 +130,8 @@ def _known(providers: Sequence[str], target: str) -> tuple[str, ...]:
     return tuple(providers)
 
 
-def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[str, Artifact]:
-    """The target that a lone file is, with the signature that it carries."""
+def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[str, str, Artifact]:
+    """The target that a lone file is, the one that runs it, and the file with its signature."""
     if data.startswith(b"PK"):  # every .pt2 is a zip, and no .onnx begins like one
         from roadworthy.runtime.archive import Archive  # a robot without one starts without it
 
@@ -145,7 +150,7 @@ def _alone(data: bytes, where: str, engine: str | None, canary: bool) -> tuple[s
             "a foreign file does not say what its memory is",
         )
     files = {Path(where).name: data}
-    return target, Artifact(files=files, signature=signature, where=where, canary=canary)
+    return found, target, Artifact(files=files, signature=signature, where=where, canary=canary)
 
 
 def onnx_signature(data: bytes, where: str) -> Signature | None:

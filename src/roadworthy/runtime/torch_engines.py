@@ -11,6 +11,7 @@ from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY, STEP, SUBSTEP, Archive, graphs_alone
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.inductor import passing_cache
+from roadworthy.runtime.trust import demanded
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 
@@ -96,6 +97,7 @@ class AotiEngine(TorchEngine):
     """The library that AOTInductor compiled. It needs the kind of processor it was made for."""
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
+        demanded(artifact.files)
         data, where = artifact.main, artifact.where
         archive, names = Archive(data, where=where), graph_names(artifact.signature)
         torch: Any = need("torch", extra="export")
@@ -125,6 +127,7 @@ def graph_names(signature: Signature) -> tuple[str, ...]:
 
 def programs_in(artifact: Artifact) -> dict[str, Any]:
     """The exported programs in an archive, by name."""
+    demanded(artifact.files)
     archive, data = Archive(artifact.main, where=artifact.where), artifact.main
     need("torch", extra="export")
     try:

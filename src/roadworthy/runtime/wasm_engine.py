@@ -63,10 +63,7 @@ class WasmEngine:
     def bind(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], None]:
         rows, dims = self._text.sizes(inputs)
         module, constants = self._compiled({} if self._text.is_for_every_size else dims)
-        ins, outs = (
-            [side[name] for name in names]
-            for side, names in zip((inputs, outputs), self._text.order(), strict=True)
-        )
+        ins, outs = self._text.ordered(inputs, outputs)
         store = self._wasmtime.Store(self._engine)
         store.set_fuel(FUEL)
         exports = self._guarded(lambda: self._exports(store, module))
@@ -123,7 +120,7 @@ class WasmEngine:
         key = tuple(sorted(dims.items()))
         if key not in self._made:
             written = self._text.written(dims)
-            module = self._wasmtime.Module(self._engine, wasm_module(written.texts))
+            module = self._wasmtime.Module(self._engine, wasm_module(written.text))
             self._made[key] = (module, written.constants)
         return self._made[key]
 

@@ -19,7 +19,7 @@ from roadworthy.errors import BundleCorrupt, BundleError, did_you_mean
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.limits import FILE_BYTES, JSON_BYTES, SUMS_BYTES, refuse_larger
-from roadworthy.spec.manifest import refuse_malformed_manifest
+from roadworthy.spec.manifest import refuse_malformed_manifest, refuse_other_files
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.targets import TARGETS
@@ -135,6 +135,7 @@ class Bundle:
                 where=str(root),
                 hint="copy the bundle again from its source, or export it again",
             )
+        refuse_other_files(manifest["targets"], where=where)
         return cls(root, files, manifest)
 
 

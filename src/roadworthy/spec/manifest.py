@@ -5,12 +5,15 @@ docs/manifest.schema.json says it in full for other languages; this is what Road
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roadworthy.spec.json_file import Form, numbers, refuse_malformed, understood
+from roadworthy.errors import BundleError, Finding
+from roadworthy.spec.json_file import HINT, Form, numbers, refuse_malformed, understood
 from roadworthy.spec.port import shape_of
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature, broadcasts
+from roadworthy.targets import TARGETS
 
 _PORT = {
     "name": str, "dtype": str, "shape": [(int, str)], "description?": str, "unit?": str,
@@ -56,6 +59,25 @@ def refuse_malformed_manifest(manifest: Any, *, where: str) -> None:
         signature = Signature.from_json(manifest["signature"])
         if manifest.get("sampling"):
             _refuse_unfit(Sampling.from_json(manifest["sampling"]), signature)
+
+
+def refuse_other_files(targets: Mapping[str, Sequence[str]], *, where: str) -> None:
+    """An error for every target whose files are not those that its row of the table names.
+
+    A target that the table lacks has no engine, and nothing is made of its files.
+    """
+    findings = [
+        Finding(
+            code="RW205",
+            where=f"{where}: targets.{name}",
+            what=f"expected {', '.join(TARGETS[name].files)}, got {', '.join(files)[:200]}",
+            hint=HINT,
+        )
+        for name, files in targets.items()
+        if name in TARGETS and tuple(files) != TARGETS[name].files
+    ]
+    if findings:
+        raise BundleError(findings=findings)
 
 
 def _refuse_unfit(sampling: Sampling, signature: Signature) -> None:

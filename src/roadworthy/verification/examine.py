@@ -62,7 +62,7 @@ def examine(
             hint = "trust=True (--trust) runs it"
             findings.append(_not_run(target, f"{files[0]} is code", hint))
             continue
-        examined = _Target(bundle, target, device, fresh, seed, say, canary)
+        examined = _Target(bundle, target, device, fresh, seed, say, trust, canary)
         missing = examined.missing()
         if missing is not None:
             findings.append(_not_run(target, missing.what, missing.hint))
@@ -107,13 +107,14 @@ class _Target:
     fresh: FreshSteps | None
     seed: int
     progress: Progress
+    trust: bool
     canary: bool
     findings: list[Finding] = field(default_factory=list)
 
     @cached_property
     def engine(self) -> AnyEngine:
         return engine_of(
-            self.bundle, self.target, device=self.device, trust=True, canary=self.canary
+            self.bundle, self.target, device=self.device, trust=self.trust, canary=self.canary
         )
 
     @cached_property
