@@ -166,16 +166,17 @@ def resealed(bundle: rw.Bundle, folder: Path, targets: dict[str, list[str]]) -> 
 
 
 @pytest.fixture
-def of_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row of the table that names more than one file."""
+def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> rw.Bundle:
+    """A bundle, opened before its row of the table names more than one file."""
+    bundle = rw.Bundle.open(folder)
     row = dataclasses.replace(TARGETS["onnx"], files=("policy.onnx", "more/deep/weights.bin"))
     monkeypatch.setitem(TARGETS, "onnx", row)
+    return bundle
 
 
-@pytest.mark.usefixtures("of_several_files")
-def test_target_of_several_files_has_them_in_order(folder: Path, tmp_path: Path) -> None:
+def test_target_of_several_files_has_them_in_order(opened: rw.Bundle, tmp_path: Path) -> None:
     listed = {"onnx": ["policy.onnx", "more/deep/weights.bin"]}
-    bundle = rw.Bundle.open(resealed(rw.Bundle.open(folder), tmp_path / "several", listed))
+    bundle = rw.Bundle.open(resealed(opened, tmp_path / "several", listed))
     assert bundle.targets == {"onnx": ("policy.onnx", "more/deep/weights.bin")}
     assert list(bundle.files_of("onnx")) == listed["onnx"]
     assert bundle.files_of("onnx")["more/deep/weights.bin"] == b"1234"
@@ -198,10 +199,11 @@ def test_target_whose_files_are_not_covered_is_refused(
     assert f"manifest.json names {named}, which SHA256SUMS does not cover" in str(caught.value)
 
 
-@pytest.mark.usefixtures("of_several_files")
-def test_changed_file_in_a_folder_of_the_bundle_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_changed_file_in_a_folder_of_the_bundle_is_refused(
+    opened: rw.Bundle, tmp_path: Path
+) -> None:
     listed = {"onnx": ["policy.onnx", "more/deep/weights.bin"]}
-    several = resealed(rw.Bundle.open(folder), tmp_path / "several", listed)
+    several = resealed(opened, tmp_path / "several", listed)
     (several / "more" / "deep" / "weights.bin").write_bytes(b"1235")
     with pytest.raises(BundleCorrupt, match=r"more/deep/weights\.bin is not the file"):
         rw.load(several)
