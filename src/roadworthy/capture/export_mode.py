@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from roadworthy.capture.devices import named_devices_are_here, new_tensors_are_here
+from roadworthy.capture.iterators import ignoring
 from roadworthy.capture.plain_parts import plain_parts
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.walking import walk
@@ -30,6 +31,7 @@ def export_mode(source: Source) -> Iterator[None]:
     for module in modules:
         _refuse_sparse(module)
     with (
+        ignoring(source.ignore),
         preserved(*modules),
         one_thread(),
         _not_training(modules),

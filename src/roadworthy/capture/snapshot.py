@@ -9,12 +9,15 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from roadworthy.capture.iterators import KeptIterators, among, holders_in
 from roadworthy.capture.kept import KeptMappings, KeptMemory
+from roadworthy.capture.putting_back import ObjectAttribute, Restore, put_back, tell_lost, unless
 from roadworthy.capture.walking import (
     C_VALUES,
     FOREIGN,
@@ -29,6 +32,7 @@ from roadworthy.capture.walking import (
     kind_of,
     mutable,
     slots,
+    walk,
 )
 from roadworthy.spec.port import Array
 
@@ -66,7 +70,7 @@ def changed(before: dict[str, Value], after: dict[str, Value]) -> list[str]:
 @contextmanager
 def preserved(*roots: object) -> Iterator[None]:
     """Whatever happens inside, the objects and the random generators come back bit for bit."""
-    snapshot = Snapshot(*roots)
+    snapshot = Snapshot(*roots, guarded=True)
     try:
         yield
     finally:
@@ -77,12 +81,23 @@ class Snapshot:
     """What the objects and the random generators are now; `restore` brings it back, any number of
     times: looking through a simulator takes longer than putting it back."""
 
-    def __init__(self, *roots: object) -> None:
-        self._undo: list[Callable[[], None]] = [_keep_random_state()]
+    def __init__(self, *roots: object, guarded: bool = False) -> None:
+        self._roots = roots
+        self._random = _keep_random_state()
+        # What is kept, the name of its attribute where it is only that, and what puts it back.
+        self._undo: list[tuple[Any, str, Restore]] = []
         self._memory, self._mappings = KeptMemory(), KeptMappings()
-        for value in mutable(roots):
+        values = mutable(roots)
+        for value in values:
             self._keep(value)
         self._memory.done()
+        self._iterators = KeptIterators()
+        if iterators := among(values):
+            for iterator, holder in [
+                *holders_in(values, iterators),
+                *((i, None) for i in iterators),
+            ]:
+                self._iterators.add(self._path(iterator), iterator, holder, guarded=guarded)
 
     def _keep(self, value: Any) -> None:
         kind = kind_of(value)
@@ -90,131 +105,152 @@ class Snapshot:
             if isinstance(value, torch.nn.Parameter):
                 self._mappings.add(vars(value))  # people hang things on their weights
             if not isinstance(value, torch.Tensor) or not self._memory.add_tensor(value):
-                self._undo += kept(value)
+                self._undo += [(value, "", each) for each in kept(value)]
         elif type(value) is dict:
             self._mappings.add(value)
         elif kind in (OBJECT, MODULE):
             for name in slots(value):
-                self._undo.append(_keep_slot(value, name))
+                self._undo.append((value, f".{name}", _keep_slot(value, name)))
             held = getattr(value, "__dict__", None)
             if isinstance(held, dict):
                 self._mappings.add(held)
         elif kind != FOREIGN or not is_foreign_array(value):
-            self._undo += kept(value)
+            self._undo += [(value, "", each) for each in kept(value)]
         elif not self._memory.add_array(np.asarray(value)):  # a view: nothing is copied on the CPU
-            self._undo += _keep_foreign(value)
+            self._undo += [(value, "", each) for each in _keep_foreign(value)]
 
     def restore(self, *, large: bool = True) -> None:
-        """Puts everything back; without `large`, all but large arrays of other libraries."""
-        for each in self._undo:
-            each()
+        """Puts everything back; without `large`, all but large arrays of other libraries.
+
+        An error for what changed and cannot be put back, after all the rest was.
+        """
+        self._random()
+        lost = [(value, name) for value, name, restore in self._undo if not restore()]
         self._memory.restore(large=large)
         self._mappings.restore()
+        moved = self._iterators.put_back()
+        tell_lost([*(f"{self._path(value)}{name}" for value, name in lost), *moved])
+
+    def _path(self, value: object) -> str:
+        """Where a value was found, as a user would type it."""
+        for root in self._roots:
+            for path, each in walk(root, type(root).__name__):
+                if each is value:
+                    return path
+        return type(value).__name__
 
     def is_large_changed(self) -> bool:
         """Whether any of the large arrays of other libraries is not what it was."""
         return self._memory.is_large_changed()
 
 
-def kept(value: Any) -> list[Callable[[], None]]:
+def kept(value: Any) -> list[Restore]:
     """What puts the inside of `value` back as it is now."""
     if isinstance(value, torch.Tensor):
         return [_keep_tensor(value)]
     if isinstance(value, np.ndarray):
-        copy = value.copy()
-        return [lambda: np.copyto(value, copy) if value.flags.writeable else None]
+        return _keep_array(value)
     if is_foreign_array(value):
         return _keep_foreign(value)
     if isinstance(value, torch.jit.ScriptModule):
-        training = value.training
-        return [lambda: setattr(value, "training", training)]
+        return [_keep_flag(value)]
     if isinstance(value, MAPPINGS):
         return [_keep_mapping(value)]
     if isinstance(value, (list, deque)):
-        items = list(value)
-        return [lambda: _refill(value, items)]
+        return [_keep_items(value)]
     if isinstance(value, (bytearray, array.array)):
-        return [_keep_sequence(value, value[:])]
-    if isinstance(value, C_VALUES) and _is_c_number(type(value)):
-        held = bytes(value)
-        return [lambda: _refill_c(value, held)]
+        copy = value[:]
+        return [unless(lambda: value == copy, lambda: operator.setitem(value, slice(None), copy))]
     if isinstance(value, torch.Generator):
-        return [_keep_generator(value)]
+        state = value.get_state()
+        return [unless(lambda: same(value.get_state(), state), lambda: value.set_state(state))]
     if isinstance(value, np.random.Generator):
-        numpy_state = value.bit_generator.state
-        return [lambda: setattr(value.bit_generator, "state", numpy_state)]
+        bits = value.bit_generator.state
+        return [
+            unless(
+                lambda: repr(value.bit_generator.state) == repr(bits),
+                lambda: setattr(value.bit_generator, "state", bits),
+            )
+        ]
     if isinstance(value, np.random.RandomState):
-        legacy_state = value.get_state()
-        return [lambda: value.set_state(legacy_state)]
+        legacy = value.get_state(legacy=False)
+        return [
+            unless(
+                lambda: repr(value.get_state(legacy=False)) == repr(legacy),
+                lambda: value.set_state(legacy),
+            )
+        ]
     if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
-        python_state = value.getstate()
-        return [lambda: value.setstate(python_state)]
+        drawn = value.getstate()
+        return [unless(lambda: value.getstate() == drawn, lambda: value.setstate(drawn))]
     if isinstance(value, set):
-        members = set(value)
-        return [lambda: _refill_set(value, members)]
+        return [_keep_members(value)]
     if isinstance(value, NEVER_ENTERED):
         return []
     parts = [_keep_slot(value, name) for name in slots(value)]
     if isinstance(getattr(value, "__dict__", None), dict):
         parts.append(_keep_mapping(vars(value)))
+    if isinstance(value, C_VALUES) and _is_c_number(type(value)):
+        held = bytes(value)
+        parts.append(unless(lambda: bytes(value) == held, lambda: _refill_c(value, held)))
     return parts
 
 
-def _keep_foreign(value: Any) -> list[Callable[[], None]]:
-    memory = np.asarray(value)  # a view: nothing is copied on the CPU
+def _keep_foreign(value: Any) -> list[Restore]:
+    return _keep_array(np.asarray(value))  # a view: nothing is copied on the CPU
+
+
+def _keep_array(memory: Array) -> list[Restore]:
     if not memory.size or not memory.flags.writeable:
         return []
-    if memory.nbytes <= SMALL:
-        return [_keep_small(memory)]
     copy = memory.copy()
-    return [lambda: np.copyto(memory, copy)]
+    if memory.nbytes > SMALL:
+        return [partial(_overwrite, memory, copy)]  # costs less than to look whether it changed
+    held = memory.tobytes()
+    return [unless(lambda: memory.tobytes() == held, lambda: np.copyto(memory, copy))]
 
 
-def _keep_small(memory: Array) -> Callable[[], None]:
-    """A few numbers: to look whether they are still the same costs less than to copy them."""
-    held, copy = memory.tobytes(), memory.copy()
-
-    def restore() -> None:
-        if memory.tobytes() != held:
-            np.copyto(memory, copy)
-
-    return restore
-
-
-def _keep_sequence(value: Any, items: Any) -> Callable[[], None]:
-    def restore() -> None:
-        value[:] = items
-
-    return restore
+def _overwrite(memory: Array, copy: Array) -> bool:
+    np.copyto(memory, copy)
+    return True
 
 
 def _is_c_number(kind: Any) -> bool:
-    """Whether a type of ctypes is a number, or an array of numbers."""
-    while isinstance(getattr(kind, "_type_", None), type):
-        kind = kind._type_
-    return getattr(kind, "_type_", "") in tuple(_C_NUMBERS)
+    """Whether a type of ctypes is a number, or made of numbers alone."""
+    fields = getattr(kind, "_fields_", None)
+    if fields is not None:
+        return all(_is_c_number(field[1]) for field in fields)
+    inside = getattr(kind, "_type_", "")
+    return _is_c_number(inside) if isinstance(inside, type) else inside in tuple(_C_NUMBERS)
 
 
 def _refill_c(value: Any, held: bytes) -> None:
     ctypes.memmove(ctypes.addressof(value), held, len(held))
 
 
-def _keep_tensor(tensor: torch.Tensor) -> Callable[[], None]:
+def _keep_flag(module: torch.jit.ScriptModule) -> Restore:
+    training = module.training
+    return unless(
+        lambda: module.training == training, lambda: setattr(module, "training", training)
+    )
+
+
+def _keep_tensor(tensor: torch.Tensor) -> Restore:
     if not has_values(tensor):
-        return lambda: None
+        return lambda: True
     # `data` is an alias of the storage: it undoes a move to another device as well.
     alias = tensor.data
     refill = _refill_tensor(alias)
 
-    def restore() -> None:
+    def restore() -> bool:
         if tensor.device != alias.device or tensor.data_ptr() != alias.data_ptr():
             tensor.data = alias
-        refill()
+        return refill()
 
     return restore
 
 
-def _refill_tensor(alias: torch.Tensor) -> Callable[[], None]:
+def _refill_tensor(alias: torch.Tensor) -> Restore:
     copy = alias.detach().clone()
     plain = type(alias) in (torch.Tensor, torch.nn.Parameter) and not alias.is_nested
     size = alias.nbytes if plain and alias.layout == torch.strided else 0
@@ -222,58 +258,59 @@ def _refill_tensor(alias: torch.Tensor) -> Callable[[], None]:
     place = alias.data_ptr() if small else 0
     # Past NumPy, for which PyTorch would never let the storage be resized again.
     held = ctypes.string_at(place, size) if place else b""
+    elements = unless(lambda: same(alias, copy), lambda: alias.copy_(copy))
 
-    def refill() -> None:
-        if place and alias.data_ptr() == place:
-            if ctypes.string_at(place, size) != held:
-                ctypes.memmove(place, held, size)
-        elif not same(alias, copy):
-            alias.copy_(copy)
+    def refill() -> bool:
+        if not place or alias.data_ptr() != place:
+            return elements()
+        if ctypes.string_at(place, size) != held:
+            ctypes.memmove(place, held, size)
+        return True
 
     return refill
 
 
-def _keep_generator(generator: torch.Generator) -> Callable[[], None]:
-    state = generator.get_state()
-
-    def restore() -> None:
-        generator.set_state(state)
-
-    return restore
-
-
-def _keep_mapping(mapping: MutableMapping[Any, Any]) -> Callable[[], None]:
+def _keep_mapping(mapping: MutableMapping[Any, Any]) -> Restore:
     items = dict(mapping)
     keys, held = list(items), list(items.values())
 
-    def restore() -> None:
-        if list(mapping) != keys or not all(map(operator.is_, mapping.values(), held)):
-            mapping.clear()
-            mapping.update(items)
+    def write() -> None:
+        mapping.clear()
+        mapping.update(items)
 
-    return restore
-
-
-def _refill(container: list[Any] | deque[Any], items: list[Any]) -> None:
-    container.clear()
-    container.extend(items)
+    return unless(
+        lambda: list(mapping) == keys and all(map(operator.is_, mapping.values(), held)), write
+    )
 
 
-def _refill_set(container: set[Any], members: set[Any]) -> None:
-    container.clear()
-    container.update(members)
+def _keep_items(container: list[Any] | deque[Any]) -> Restore:
+    items = list(container)
+
+    def write() -> None:
+        container.clear()
+        container.extend(items)
+
+    return unless(
+        lambda: len(container) == len(items) and all(map(operator.is_, container, items)), write
+    )
 
 
-def _keep_slot(owner: object, name: str) -> Callable[[], None]:
-    value = getattr(owner, name)
+def _keep_members(container: set[Any]) -> Restore:
+    members = set(container)
+    held = set(map(id, members))
 
-    def restore() -> None:
-        # What was not moved may not let itself be set: sympy's Zero has its `q` from its class.
-        if getattr(owner, name, None) is not value:
-            # Past the __setattr__ of a frozen dataclass: what is put back was there before.
-            object.__setattr__(owner, name, value)
+    def write() -> None:
+        container.clear()
+        container.update(members)
 
-    return restore
+    return unless(lambda: set(map(id, container)) == held, write)
+
+
+def _keep_slot(owner: object, name: str) -> Restore:
+    holder = ObjectAttribute(owner, name)
+    value = holder.get()
+    # A property of the same name, that makes another value whenever it is asked, keeps none.
+    return partial(put_back, holder, value) if holder.get() is value else lambda: True
 
 
 def _keep_random_state() -> Callable[[], None]:

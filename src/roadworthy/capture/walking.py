@@ -27,7 +27,7 @@ MAPPINGS = (dict, UserDict)
 # Where a TensorDict, or one made of parameters or of a stack, keeps what it holds.
 _TENSORDICT_INTERNALS = ("_tensordict", "_param_td", "tensordicts")
 # Numbers that C code can share; Python sees them as bytes.
-C_VALUES = (ctypes._SimpleCData, ctypes.Array)
+C_VALUES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000
 

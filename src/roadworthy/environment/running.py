@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from roadworthy.capture.putting_back import put_back
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.asking import Question
 from roadworthy.capture.state.entered import Entered
@@ -114,8 +115,8 @@ def _used(call: Call, slot: Slot, after: Moment) -> str | None:
     ledger = Ledger()
     put_stand_in(slot, ledger, after)
     line = use_of(call, ledger, [], None)
-    if slot.put is not None:
-        slot.put(value)
+    if slot.holder is not None:
+        put_back(slot.holder, value)
     return line
 
 

@@ -19,6 +19,6 @@ def test_a_module_that_refuses_to_be_told_is_put_back() -> None:
     vars(settings)["level"] = [1]
     reached = Reach(names=frozenset({"level"})).walk([root("settings", settings)])
     level = next(slot for slot in reached if slot.name == "settings.level")
-    assert level.put is not None
-    level.put([2])
+    assert level.holder is not None
+    level.holder.put([2])
     assert settings.level == [2]

@@ -27,8 +27,11 @@ class FirstCall:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Remembers what each function finds when it is first entered, until the block ends."""
-        with self._entered.watching():
-            yield
+        try:
+            with self._entered.watching():
+                yield
+        finally:
+            self._keeper.iterators.unguard()
 
     def undone(self, act: Callable[[], None]) -> None:
         """Acts as if there had been no call, and undoes that as well."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
+from roadworthy.capture.iterators import KeptIterators, is_iterator
+from roadworthy.capture.putting_back import Restore, put_back, tell_lost
 from roadworthy.capture.snapshot import kept
 from roadworthy.capture.state.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot
 
@@ -22,34 +25,33 @@ class Keeper:
 
     def __init__(self) -> None:
         self.reach = Reach()
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[tuple[str, Restore]] = []
+        self.iterators = KeptIterators()
 
     def keep(self, roots: Iterable[Slot], names: frozenset[str] = frozenset()) -> None:
         """Remembers what can be reached from the roots, as far as it is not remembered already."""
         self.reach.names |= names
         for slot in self.reach.walk(roots):
-            self._undo += kept(slot.value)
+            undo = kept(slot.value)
             if isinstance(slot.value, torch.nn.Module):
                 # The walk passes by the dicts that hold buffers: their names are the module's.
                 for internal in MODULE_INTERNALS:
-                    self._undo += kept(vars(slot.value)[internal])
+                    undo += kept(vars(slot.value)[internal])
             if isinstance(slot.value, _WITH_ATTRIBUTES):
                 # What a call adds has no slot yet, which could put it back.
-                self._undo += kept(vars(slot.value))
+                undo += kept(vars(slot.value))
             above = self.reach.slots.get(slot.parent)
+            if not is_iterator(above and above.value) and is_iterator(slot.value):
+                self.iterators.add(slot.name, slot.value, slot.holder, guarded=True)
             outer = above is None or isinstance(above.value, _BY_SLOT)
-            if slot.put is not None and outer and not isinstance(slot.value, FUNCTIONS):
-                self._undo.append(_putting(slot))
+            if slot.holder is not None and outer and not isinstance(slot.value, FUNCTIONS):
+                undo.append(partial(put_back, slot.holder, slot.value))
+            self._undo += [(slot.name, restore) for restore in undo]
 
     def put_back(self) -> None:
-        for restore in reversed(self._undo):
-            restore()
-
-
-def _putting(slot: Slot) -> Callable[[], None]:
-    put, value = slot.put, slot.value
-    assert put is not None
-    return lambda: put(value)
+        """Puts everything back; an error for what changed and cannot be."""
+        lost = [name for name, restore in reversed(self._undo) if not restore()]
+        tell_lost([*lost, *self.iterators.put_back()])
 
 
 @contextmanager

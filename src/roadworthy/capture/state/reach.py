@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 import gc
 import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.capture.iterators import Guard
+from roadworthy.capture.putting_back import (
+    ClassAttribute,
+    Default,
+    Holder,
+    Item,
+    Member,
+    Variable,
+)
 from roadworthy.capture.walking import is_foreign_array, is_tensordict
 from roadworthy.lines import is_authors_class
 
@@ -24,7 +32,7 @@ MOST_OBJECTS = 200_000
 MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 # Values without an inside: two that are equal are the same.
 ATOMS = (
-    type(None), bool, int, float, complex, str, bytes, range, slice, np.generic, enum.Enum,
+    type(None), bool, int, float, complex, str, bytes, range, slice, np.generic,
     torch.dtype, torch.device, torch.Size, torch.layout, type(Ellipsis), type(NotImplemented),
 )  # fmt: skip
 FUNCTIONS = (types.FunctionType, types.MethodType, staticmethod, classmethod, property)
@@ -40,16 +48,17 @@ _NEVER_ENTERED = ("typing", "_pytest", "pytest", "sympy", "mpmath")
 # The parent of what nothing else that is reached holds.
 OUTSIDE = "<outside>"
 
-Setter = Callable[[Any], None]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """A place that holds a value: its name, how to put another value there, what holds it."""
+    """A value, the name of the place that holds it, who can put another there, what it is part of.
+
+    Nobody can where C code holds it, or a tuple, or a class that no one may change.
+    """
 
     name: str
     value: Any
-    put: Setter | None
+    holder: Holder | None
     parent: str
 
 
@@ -82,12 +91,14 @@ class Reach:
 
     def _inside(self, slot: Slot) -> Iterator[Slot]:
         name, value = slot.name, slot.value
+        if type(value) is Guard:
+            return
         if isinstance(value, dict):
             for key, each in list(value.items()):
-                yield Slot(_below(name, key), each, _item_setter(value, key), name)
+                yield Slot(_below(name, key), each, Item(value, key), name)
         elif isinstance(value, (list, deque)):
             for index, each in enumerate(list(value)):
-                yield Slot(f"{name}[{index}]", each, _item_setter(value, index), name)
+                yield Slot(f"{name}[{index}]", each, Item(value, index), name)
         elif isinstance(value, (tuple, set, frozenset)):
             for index, each in enumerate(value):
                 yield Slot(f"{name}[{index}]", each, None, name)
@@ -134,18 +145,17 @@ class Reach:
         for key, each in list(vars(kind).items()):
             dunder = key.startswith("__") and key.endswith("__")
             if not dunder or isinstance(each, FUNCTIONS):
-                yield Slot(f"{name}.{key}", each, _attribute_setter(kind, key), name)
+                yield Slot(f"{name}.{key}", each, ClassAttribute(kind, key), name)
 
     def _named(self, name: str, holder: Any, held: Any) -> Iterator[Slot]:
         """Of a module, a logger, a class of a library: only what the code of the call says."""
-        fixed = isinstance(holder, type) and bool(holder.__flags__ & _IMMUTABLE)
         for key in self.names:
             if key in held and not isinstance(held[key], (*FUNCTIONS, *_BUILT_IN)):
-                put = None if fixed else _attribute_setter(holder, key)
-                if isinstance(holder, types.ModuleType):
-                    # torch's configurations refuse to be told what they do not know as a setting.
-                    put = _item_setter(held, key)
-                yield Slot(f"{name}.{key}", held[key], put, name)
+                inside: Holder | None = Item(held, key)
+                if isinstance(holder, type):
+                    fixed = bool(holder.__flags__ & _IMMUTABLE)
+                    inside = None if fixed else ClassAttribute(holder, key)
+                yield Slot(f"{name}.{key}", held[key], inside, name)
 
 
 def is_plain(value: object) -> bool:
@@ -175,7 +185,7 @@ def function_roots(function: types.FunctionType) -> Iterator[Slot]:
     module = str(held.get("__name__", "")).rpartition(".")[2]
     for key in sorted(names_in(function.__code__)):
         if key in held:
-            yield Slot(f"{module}.{key}", held[key], _item_setter(held, key), OUTSIDE)
+            yield Slot(f"{module}.{key}", held[key], Item(held, key), OUTSIDE)
 
 
 def names_in(code: types.CodeType) -> set[str]:
@@ -203,17 +213,17 @@ def _function(name: str, value: Any) -> Iterator[Slot]:
     if not isinstance(value, types.FunctionType):
         return
     for key, each in vars(value).items():
-        yield Slot(f"{name}.{key}", each, _item_setter(vars(value), key), name)
+        yield Slot(f"{name}.{key}", each, Item(vars(value), key), name)
     code = value.__code__
     arguments = code.co_varnames[: code.co_argcount]
     defaults = value.__defaults__ or ()
     for index, (key, each) in enumerate(
         zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
     ):
-        yield Slot(f"{name}.{key}", each, _default_setter(value, index), name)
+        yield Slot(f"{name}.{key}", each, Default(value, index), name)
     keyword_only = value.__kwdefaults__ or {}
     for key, each in keyword_only.items():
-        yield Slot(f"{name}.{key}", each, _item_setter(keyword_only, key), name)
+        yield Slot(f"{name}.{key}", each, Item(keyword_only, key), name)
     for key, cell in zip(code.co_freevars, value.__closure__ or (), strict=False):
         yield from _cell(f"{name}.{key}", cell, name)
 
@@ -223,7 +233,7 @@ def _cell(name: str, cell: Any, parent: str = "") -> Iterator[Slot]:
         value = cell.cell_contents
     except ValueError:  # empty
         return
-    yield Slot(name, value, _attribute_setter(cell, "cell_contents"), parent)
+    yield Slot(name, value, Variable(cell), parent)
 
 
 def _attributes(name: str, value: Any) -> Iterator[Slot]:
@@ -238,10 +248,10 @@ def _attributes(name: str, value: Any) -> Iterator[Slot]:
         for internal in MODULE_INTERNALS:
             inner = held.get(internal) or {}
             for key, each in list(inner.items()):
-                yield Slot(_below(name, key), each, _item_setter(inner, key), name)
+                yield Slot(_below(name, key), each, Item(inner, key), name)
     for key, each in list(held.items()):
         if not (key in MODULE_INTERNALS and isinstance(value, torch.nn.Module)):
-            yield Slot(_below(name, key), each, _item_setter(held, key), name)
+            yield Slot(_below(name, key), each, Item(held, key), name)
 
 
 def _tensordict(name: str, held: dict[str, Any]) -> Iterator[Slot]:
@@ -250,7 +260,7 @@ def _tensordict(name: str, held: dict[str, Any]) -> Iterator[Slot]:
         yield from _tensordict(name, vars(held["_param_td"]))
     inner = held.get("_tensordict", {})
     for key, each in list(inner.items()):
-        yield Slot(_below(name, key), each, _item_setter(inner, key), name)
+        yield Slot(_below(name, key), each, Item(inner, key), name)
     for index, each in enumerate(held.get("tensordicts", ())):
         yield Slot(f"{name}[{index}]", each, None, name)
 
@@ -267,38 +277,18 @@ def _slots(name: str, value: Any) -> Iterator[Slot]:
                     each = descriptor.__get__(value)
                 except AttributeError:  # not set
                     continue
-                yield Slot(_below(name, key), each, _member_setter(descriptor, value), name)
+                yield Slot(_below(name, key), each, Member(descriptor, value), name)
 
 
 def _is_closed(value: Any) -> bool:
     """Whether nothing inside of an object is of interest."""
     closed = (types.BuiltinFunctionType, types.CodeType, types.FrameType)
-    return isinstance(value, closed) or type(value).__module__.partition(".")[0] in _NEVER_ENTERED
+    return (
+        type(value) is Guard
+        or isinstance(value, closed)
+        or type(value).__module__.partition(".")[0] in _NEVER_ENTERED
+    )
 
 
 def _below(name: str, key: Any) -> str:
     return f"{name}.{key}" if name else str(key)
-
-
-def _item_setter(holder: Any, key: Any) -> Setter:
-    def put(value: Any) -> None:
-        holder[key] = value
-
-    return put
-
-
-def _attribute_setter(holder: Any, key: str) -> Setter:
-    return lambda value: setattr(holder, key, value)
-
-
-def _member_setter(descriptor: Any, holder: Any) -> Setter:
-    return lambda value: descriptor.__set__(holder, value)
-
-
-def _default_setter(function: types.FunctionType, index: int) -> Setter:
-    def put(value: Any) -> None:
-        defaults = list(function.__defaults__ or ())
-        defaults[index] = value
-        function.__defaults__ = tuple(defaults)
-
-    return put

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from roadworthy.capture.putting_back import put_back
 from roadworthy.capture.state.asking import Question
 from roadworthy.capture.state.entered import Entered
 from roadworthy.capture.state.flow import Flow, Leaving
@@ -177,8 +178,8 @@ def _stopped(name: str, clock: Any, ledger: Ledger, after: Moment) -> Iterator[l
         return clock(*arguments) if given else stand_in(clock(*arguments), ledger)
 
     for slot in after.reach.slots.values():
-        if slot.value is clock and slot.put is not None:
-            slot.put(answer)
+        if slot.value is clock and slot.holder is not None:
+            slot.holder.put(answer)
     with _replaced(time, name, answer):
         yield answered
 
@@ -213,7 +214,7 @@ def put_stand_in(slot: Slot, ledger: Ledger, after: Moment) -> bool:
     # One that has moved was drawn from, and PyTorch takes nothing else in its place.
     if isinstance(slot.value, torch.Generator):
         return False
-    while slot.put is None:
+    while (holder := slot.holder) is None:
         above = slots.get(slot.parent)
         # Tuples and sets are made anew as a whole. Into what C code holds nothing can be put.
         if above is None or not isinstance(above.value, (tuple, set, frozenset)):
@@ -223,10 +224,9 @@ def put_stand_in(slot: Slot, ledger: Ledger, after: Moment) -> bool:
     made = stand_in(value, ledger)
     shared = isinstance(value, (list, dict, set)) or hasattr(value, "__dict__")
     for other in slots.values() if shared else ():
-        if other.value is value and other.put is not None:
-            other.put(made)
-    slot.put(made)
-    return True
+        if other.value is value and other.holder is not None:
+            put_back(other.holder, made)
+    return put_back(holder, made)
 
 
 def _untouched(written: Sequence[Slot], after: Moment) -> list[torch.Tensor]:
