@@ -8,6 +8,7 @@
     --workers 2     so many processes at once
     --only TEXT     the cases whose name holds this text
     --add           record what the store does not have, and leave the rest
+    --times FILE    writes the seconds of each case
 
 Numbers depend on the processor and on the versions, so the store is kept beside the work, not in
 the repository. A refusal names lines of tests: a test that moves its lines changes its text.
@@ -26,11 +27,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from tests.fingerprinted.children import BATCH, names, results
+from tests.fingerprinted.children import BATCH, Result, names, results
 
-Result = dict[str, str]
+# Suite → case → what came of it.
+Store = dict[str, dict[str, Result]]
 # Suite → what is in `record` and `compare` unless `--suite` says otherwise.
 SUITES = (
     "policies", "environments", "good", "refused", "failing", "patients", "people", "generated",
@@ -59,23 +60,32 @@ def chosen(options: argparse.Namespace, suite: str, every: list[str]) -> list[st
     ]  # fmt: skip
 
 
-def made(options: argparse.Namespace, store: dict[str, dict[str, Result]]) -> Iterator[str]:
-    """Fills the store, a batch at a time, and yields what was done."""
+def made(
+    options: argparse.Namespace, store: Store, known: Store, seconds: dict[str, float]
+) -> Iterator[str]:
+    """Fills the store, a batch at a time, and yields what was done.
+
+    What is known to give nothing is not run again: most tests of a module alone are such cases.
+    """
     begin = time.monotonic()
     every = names(options.suite)
-    wanted = {suite: chosen(options, suite, every[suite]) for suite in options.suite}
     batches = []
-    for suite, cases in wanted.items():
-        missing = [name for name in cases if name not in store.setdefault(suite, {})]
-        batches += [(suite, missing[at : at + BATCH]) for at in range(0, len(missing), BATCH)]
+    for suite in options.suite:
+        cases = [n for n in chosen(options, suite, every[suite]) if n not in store[suite]]
+        empty = {name for name in cases if known.get(suite, {}).get(name) == {}}
+        store[suite] |= {name: {} for name in empty}
+        cases = [name for name in cases if name not in empty]
+        batches += [(suite, cases[at : at + BATCH]) for at in range(0, len(cases), BATCH)]
     total, done = sum(len(batch) for _, batch in batches), 0
     with ThreadPoolExecutor(options.workers) as pool:
-        for (suite, batch), found in zip(
-            batches, pool.map(lambda b: results(*b), batches), strict=True
-        ):
-            store[suite] |= found
+        found = pool.map(lambda batch: results(*batch), batches)
+        for (suite, batch), (new, took) in zip(batches, found, strict=True):
+            store[suite] |= new
+            seconds |= took
             done += len(batch)
-            yield f"{done}/{total} {suite} {time.monotonic() - begin:.0f} s"
+            slowest = max(took, key=lambda name: took[name], default="")
+            told = f"{took[slowest]:.0f} s {short(slowest)}" if took else ""
+            yield f"{done}/{total} {suite}, {time.monotonic() - begin:.0f} s; slowest: {told}"
 
 
 def differences(before: dict[str, Result], after: dict[str, Result]) -> Iterator[str]:
@@ -107,12 +117,7 @@ def _changed(name: str, before: Result, after: Result) -> Iterator[str]:
         yield "\n    ".join([f"{name}: {key}", *(x for x in lines if not x.startswith("@@"))])
 
 
-def read(path: Path) -> dict[str, dict[str, Result]]:
-    store: dict[str, dict[str, Result]] = json.loads(path.read_text())
-    return store
-
-
-def write(path: Path, store: dict[str, Any]) -> None:
+def write(path: Path, store: object) -> None:
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps(store, indent=1, sort_keys=True, ensure_ascii=False))
     beside.replace(path)
@@ -127,18 +132,23 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--add", action="store_true")
+    parser.add_argument("--times", type=Path)
     options = parser.parse_args()
     recording = options.verb == "record"
-    now: dict[str, dict[str, Result]] = read(options.store) if recording and options.add else {}
-    for line in made(options, now):
+    known: Store = json.loads(options.store.read_text()) if options.add or not recording else {}
+    now: Store = {suite: {} for suite in options.suite} | (known if recording else {})
+    seconds: dict[str, float] = {}
+    for line in made(options, now, known, seconds):
         sys.stderr.write(line + "\n")
         if recording:
             write(options.store, now)
+    if options.times:
+        write(options.times, seconds)
     if recording:
         return 0
-    before, changed = read(options.store), 0
+    changed = 0
     for suite in options.suite:
-        stored = before.get(suite, {})
+        stored = known.get(suite, {})
         kept = chosen(options, suite, list(stored))
         for line in differences({name: stored[name] for name in kept}, now[suite]):
             changed += 1

@@ -27,21 +27,23 @@ def names(suites: list[str]) -> dict[str, list[str]]:
     return {line["suite"]: line["names"] for line in lines if "suite" in line}
 
 
-def results(suite: str, batch: list[str]) -> dict[str, Result]:
-    """What comes of each case. The one at which a child ends is written down as such."""
+def results(suite: str, batch: list[str]) -> tuple[dict[str, Result], dict[str, float]]:
+    """What comes of each case, and its seconds. One at which a child ends is written down so."""
     done: dict[str, Result] = {}
+    begun_s, seconds = 0.0, {}
     while missing := [name for name in batch if name not in done]:
         begun, ended = missing[0], "crashed"
         for line in _child(suite, missing):
             if "begin" in line:
-                begun = line["begin"]
+                begun, begun_s = line["begin"], line["at_s"]
             elif "ended" in line:
                 ended = line["ended"]
             else:
                 done[line["name"]] = line["result"]
+                seconds[line["name"]] = line["at_s"] - begun_s
         if any(name not in done for name in missing):
             done.setdefault(begun, {"ended": ended})
-    return done
+    return done, seconds
 
 
 def _child(suite: str, batch: list[str]) -> list[dict[str, Any]]:
@@ -90,7 +92,7 @@ def main(suite: str, file: str) -> None:
 
     def write(**line: Any) -> None:
         with Path(file).open("a") as stream:
-            stream.write(json.dumps(line) + "\n")
+            stream.write(json.dumps(line | {"at_s": time.monotonic()}) + "\n")
 
     batch = json.load(sys.stdin)
     if suite == "names":

@@ -17,21 +17,24 @@ import roadworthy as rw
 from tests.fingerprinted.results import Result, plain, seed, sums
 
 TESTS = (
-    "adapters", "backends", "checkpoints", "emitting", "environment", "capture", "doctor",
-    "failing", "styles", "verification/test_findings.py", "verification/test_logits.py",
-    "contract/test_c.py", "contract/test_every_target.py", "contract/test_unusual.py",
-    "acceptance/test_corners.py", "acceptance/test_wrong_artifacts.py",
-    "acceptance/test_wrong_modules.py", "acceptance/test_wrong_policies.py", "test_door.py",
+    "adapters", "backends", "checkpoints", "emitting", "environment", "capture",
+    "doctor/test_diagnose.py", "doctor/test_pages.py", "failing", "styles",
+    "verification/test_findings.py", "verification/test_logits.py", "contract/test_c.py",
+    "contract/test_every_target.py", "contract/test_unusual.py", "acceptance/test_corners.py",
+    "acceptance/test_wrong_artifacts.py", "acceptance/test_wrong_modules.py",
+    "acceptance/test_wrong_policies.py", "test_door.py",
 )  # fmt: skip
 # Tests that share the exports of a registry: it is a suite of its own.
 SHARED = {"export_once", "exported", "verify_once", "verified", "export_environment_once"}
-# Tests whose cases are in a table that is a suite of its own, and tests of every page of the docs.
+# Tests whose cases are in a table that is a suite of its own, and those that only read pages.
 ELSEWHERE = {
     "test_a_wrong_environment_is_refused_with_its_cause", "test_a_right_environment_is_exported",
     "test_a_hidden_input_in_disguise_is_refused", "test_bookkeeping_is_no_hidden_input",
     "test_failure_is_explained_at_its_line", "test_the_advice_leads_to_a_certificate",
     "test_natural_policies_are_certified_and_equal_at_any_batch",
     "test_a_good_policy_with_corners_is_not_refused", "test_look_alikes_are_captured",
+    "test_a_page_is_named_by_its_code_and_short_enough_to_read",
+    "test_a_finding_without_a_script_shows_what_is_printed",
     "test_state_of_any_shape_is_the_original_s_over_many_steps",
     "test_an_old_file_acts_as_its_framework_did",
     "test_every_file_acts_as_the_framework_answers", "test_a_place_for_state_is_named",
