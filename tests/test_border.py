@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import roadworthy as rw
-from roadworthy import lines
-from roadworthy.border import answers
+from roadworthy.errors import lines
+from roadworthy.errors.unforeseen import answers
 
 CALLS = ("export", "export_environment", "verify", "diagnose", "load", "play", "discover",
          "to_source", "export_policy_as_onnx")  # fmt: skip

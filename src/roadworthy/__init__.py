@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roadworthy.adapters import Adapter as Adapter
+    from roadworthy.api.diagnose import Diagnosis as Diagnosis
+    from roadworthy.api.diagnose import diagnose as diagnose
+    from roadworthy.api.export import ExportOptions as ExportOptions
+    from roadworthy.api.export import export as export
+    from roadworthy.api.export import export_environment as export_environment
+    from roadworthy.api.to_source import to_source as to_source
+    from roadworthy.api.verify import verify as verify
     from roadworthy.compat.isaaclab import export_policy_as_onnx as export_policy_as_onnx
-    from roadworthy.diagnosing import Diagnosis as Diagnosis
-    from roadworthy.diagnosing import diagnose as diagnose
-    from roadworthy.door import to_source as to_source
-    from roadworthy.emitting.writing import emit as emit
+    from roadworthy.deploy.emit.writing import emit as emit
     from roadworthy.environment.discovery import discover as discover
     from roadworthy.envs.closed_loop import ClosedLoop as ClosedLoop
     from roadworthy.envs.play import Episodes as Episodes
@@ -35,19 +39,16 @@ if TYPE_CHECKING:
     from roadworthy.errors import RoadworthyError as RoadworthyError
     from roadworthy.errors import RoadworthyWarning as RoadworthyWarning
     from roadworthy.errors import UsageError as UsageError
-    from roadworthy.exporting import ExportOptions as ExportOptions
-    from roadworthy.exporting import export as export
-    from roadworthy.exporting import export_environment as export_environment
-    from roadworthy.playground.site import web as web
-    from roadworthy.reporting.compare import PolicyComparison as PolicyComparison
-    from roadworthy.reporting.compare import compare as compare
-    from roadworthy.reporting.report import report as report
     from roadworthy.runtime.flight import FlightRecorder as FlightRecorder
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
     from roadworthy.runtime.protocol import PolicyLike as PolicyLike
     from roadworthy.runtime.protocol import PolicyWrapper as PolicyWrapper
     from roadworthy.runtime.state import PolicyState as PolicyState
+    from roadworthy.show.compare import PolicyComparison as PolicyComparison
+    from roadworthy.show.compare import compare as compare
+    from roadworthy.show.playground.site import web as web
+    from roadworthy.show.report import report as report
     from roadworthy.source import Argument as Argument
     from roadworthy.source import Attribute as Attribute
     from roadworthy.source import Source as Source
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from roadworthy.spec.transforms import ScaleOffset as ScaleOffset
     from roadworthy.spec.transforms import ScaleToBounds as ScaleToBounds
     from roadworthy.spec.transforms import Tanh as Tanh
-    from roadworthy.verifying import verify as verify
 
 __version__ = "0.1.0"
 
@@ -83,12 +83,12 @@ _HOMES = {
     "CertificateFailed": "roadworthy.errors",
     "Clip": "roadworthy.spec.transforms",
     "ClosedLoop": "roadworthy.envs.closed_loop",
-    "Diagnosis": "roadworthy.diagnosing",
+    "Diagnosis": "roadworthy.api.diagnose",
     "Episodes": "roadworthy.envs.play",
     "EpsInsideRoot": "roadworthy.spec.transforms",
     "EpsOutsideRoot": "roadworthy.spec.transforms",
     "ExportError": "roadworthy.errors",
-    "ExportOptions": "roadworthy.exporting",
+    "ExportOptions": "roadworthy.api.export",
     "Finding": "roadworthy.errors",
     "FlightRecord": "roadworthy.spec.flight",
     "FlightRecorder": "roadworthy.runtime.flight",
@@ -96,7 +96,7 @@ _HOMES = {
     "MissingExtra": "roadworthy.errors",
     "MultiDiscrete": "roadworthy.spec.transforms",
     "Policy": "roadworthy.runtime.policy",
-    "PolicyComparison": "roadworthy.reporting.compare",
+    "PolicyComparison": "roadworthy.show.compare",
     "PolicyLike": "roadworthy.runtime.protocol",
     "PolicyState": "roadworthy.runtime.state",
     "PolicyWrapper": "roadworthy.runtime.protocol",
@@ -109,26 +109,26 @@ _HOMES = {
     "Source": "roadworthy.source",
     "Tanh": "roadworthy.spec.transforms",
     "UsageError": "roadworthy.errors",
-    "compare": "roadworthy.reporting.compare",
-    "diagnose": "roadworthy.diagnosing",
+    "compare": "roadworthy.show.compare",
+    "diagnose": "roadworthy.api.diagnose",
     "discover": "roadworthy.environment.discovery",
-    "emit": "roadworthy.emitting.writing",
-    "export": "roadworthy.exporting",
-    "export_environment": "roadworthy.exporting",
+    "emit": "roadworthy.deploy.emit.writing",
+    "export": "roadworthy.api.export",
+    "export_environment": "roadworthy.api.export",
     "export_policy_as_onnx": "roadworthy.compat.isaaclab",
     "load": "roadworthy.runtime.load",
     "play": "roadworthy.envs.play",
-    "report": "roadworthy.reporting.report",
-    "to_source": "roadworthy.door",
-    "verify": "roadworthy.verifying",
-    "web": "roadworthy.playground.site",
+    "report": "roadworthy.show.report",
+    "to_source": "roadworthy.api.to_source",
+    "verify": "roadworthy.api.verify",
+    "web": "roadworthy.show.playground.site",
 }
 # These live on the far side of PyTorch; without it, say what to install.
 _EXPORT_SIDE = (
     "roadworthy.compat",
-    "roadworthy.diagnosing",
+    "roadworthy.api.diagnose",
     "roadworthy.environment",
-    "roadworthy.exporting",
+    "roadworthy.api.export",
     "roadworthy.source",
 )
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy import exporting
+from roadworthy.api import export as exporting
 from roadworthy.backends.departures import departures
 from roadworthy.spec.certificate import Certificate
 

@@ -9,8 +9,8 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.cli.many import is_emitted, is_wanted, with_ray_address
-from roadworthy.many import naming, records
-from roadworthy.many.task import Outcome, Task
+from roadworthy.deploy.many import naming, records
+from roadworthy.deploy.many.task import Outcome, Task
 
 
 def test_names_are_the_paths_as_they_were_given() -> None:

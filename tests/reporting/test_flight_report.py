@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.reporting.flight import excursions, repeated, thinned, timing
+from roadworthy.show.flight import excursions, repeated, thinned, timing
 from roadworthy.spec.samples import draw_ordinary
 from tests.cli.conftest import roadworthy
 from tests.conftest import Exported

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 import roadworthy as rw
-from roadworthy.reporting.graph import source_lines
-from roadworthy.runtime.onnx_file import graph
+from roadworthy.show.graph import source_lines
 from roadworthy.spec.bundle import POLICY
+from roadworthy.spec.onnx_file import graph
 
 
 class Walker(torch.nn.Module):

@@ -13,13 +13,13 @@ import torch
 
 import roadworthy as rw
 from roadworthy.envs.returns import compare_returns
-from roadworthy.reporting.graph import blocks
-from roadworthy.reporting.html import Html, joined, tag
-from roadworthy.reporting.influence import influence
-from roadworthy.reporting.recording import chosen, replayed
-from roadworthy.runtime.onnx_file import graph
+from roadworthy.show.graph import blocks
+from roadworthy.show.html import Html, joined, tag
+from roadworthy.show.influence import influence
+from roadworthy.show.recording import chosen, replayed
 from roadworthy.spec.bundle import POLICY, TRACE
 from roadworthy.spec.certificate import Certificate, Check, Difference
+from roadworthy.spec.onnx_file import graph
 from roadworthy.spec.trace import Trace
 from tests.conftest import Exported
 

@@ -14,7 +14,7 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.runtime import canary
-from roadworthy.runtime.onnx_file import NotAModel, external_data
+from roadworthy.spec.onnx_file import NotAModel, external_data
 from tests import hostile
 
 OBS = np.ones(hostile.WIDTH, np.float32)

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import typer
 
 import roadworthy
-from roadworthy.border import unforeseen
 from roadworthy.cli import (
     bench,
     c_files,
@@ -34,6 +33,7 @@ from roadworthy.cli import (
 from roadworthy.cli.console import print_findings
 from roadworthy.cli.many import with_ray_address
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
+from roadworthy.errors.unforeseen import unforeseen
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
 _DEBUG = "--debug"

@@ -35,7 +35,7 @@ def c_files(
     for an axis whose size the export left open.
     """
     refuse_missing(folder)
-    from roadworthy.writing_c import write_c
+    from roadworthy.api.write_c import write_c
 
     files = write_c(folder, target, name=name, sizes=c_sizes.axis_sizes(size), canary=canary)
     if as_json:

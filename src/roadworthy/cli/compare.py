@@ -11,8 +11,8 @@ from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.objects import explained
 from roadworthy.cli.play import environment
-from roadworthy.reporting.compare import PolicyComparison
-from roadworthy.reporting.compare import compare as compare_bundles
+from roadworthy.show.compare import PolicyComparison
+from roadworthy.show.compare import compare as compare_bundles
 
 
 def compare(

@@ -12,10 +12,10 @@ import typer
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
 from roadworthy.cli.demo_checkpoint import checkpoint_act
 from roadworthy.errors import need
-from roadworthy.reporting.report import report
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
+from roadworthy.show.report import report
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
 
@@ -51,8 +51,8 @@ def demo(
     for module in ("torch", "onnx", "onnxscript", "safetensors"):
         need(module, extra="export")
     need("gymnasium", extra="gym")
+    from roadworthy.api.export import ExportOptions, ExportPlan, export_source
     from roadworthy.demo.policy import trained_actor
-    from roadworthy.exporting import ExportOptions, ExportPlan, export_source
 
     actor = trained_actor()
     with working(silent=as_json) as progress:

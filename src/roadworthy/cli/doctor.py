@@ -31,7 +31,7 @@ from roadworthy.cli.describing import (
 from roadworthy.cli.objects import refuse_unreachable, thing
 
 if TYPE_CHECKING:
-    from roadworthy.diagnosing import Diagnosis
+    from roadworthy.api.diagnose import Diagnosis
 
 
 def doctor(
@@ -70,7 +70,7 @@ def doctor(
     said = checkpoint_keywords(assume, vecnormalize, frame_stack, trust=trust)
     refuse_unreachable(source)
     need_export()
-    from roadworthy.diagnosing import diagnose
+    from roadworthy.api.diagnose import diagnose
 
     with working(silent=as_json) as progress:
         progress("loading the source")

@@ -10,7 +10,7 @@ import typer
 
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.objects import refuse_missing
-from roadworthy.emitting import LAYOUTS, get
+from roadworthy.deploy.emit import LAYOUTS, get
 
 EMITTED = f"Write the files of another runtime beside the bundle: {', '.join(LAYOUTS)}."
 
@@ -31,7 +31,7 @@ def emit(
     """
     refuse_unknown_layouts([layout])
     refuse_missing(folder)
-    from roadworthy.emitting.writing import emit as emit_bundle
+    from roadworthy.deploy.emit.writing import emit as emit_bundle
 
     written = emit_bundle(folder, layout, place)
     files = sorted(path for path in written.rglob("*") if path.is_file())
@@ -52,6 +52,6 @@ def emit_all(folder: Path, names: Sequence[str] | None) -> list[str]:
     """The folders of the layouts that were asked for with an export."""
     if not names:
         return []
-    from roadworthy.emitting.writing import emit as emit_bundle
+    from roadworthy.deploy.emit.writing import emit as emit_bundle
 
     return [str(emit_bundle(folder, name)) for name in dict.fromkeys(names)]

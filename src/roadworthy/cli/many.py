@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 import roadworthy
+from roadworthy.deploy.many import naming, records
+from roadworthy.deploy.many.task import Task
 from roadworthy.errors import UsageError
-from roadworthy.many import naming, records
-from roadworthy.many.task import Task
 from roadworthy.spec.bundle import MANIFEST, SUMS
 
 Jobs = Annotated[

@@ -11,7 +11,7 @@ from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, working
 from roadworthy.cli.objects import explained
 from roadworthy.cli.play import environment
-from roadworthy.reporting.report import report as write_report
+from roadworthy.show.report import report as write_report
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.limits import size_text
 

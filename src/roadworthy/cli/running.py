@@ -15,10 +15,10 @@ from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, table
 from roadworthy.cli.worker import perform
+from roadworthy.deploy.many import records
+from roadworthy.deploy.many.local import run_local
+from roadworthy.deploy.many.task import Outcome, Task
 from roadworthy.errors import Finding
-from roadworthy.many import records
-from roadworthy.many.local import run_local
-from roadworthy.many.task import Outcome, Task
 
 
 def run_all(
@@ -56,7 +56,7 @@ def _running(tasks: Sequence[Task], jobs: int | None, ray: str | None) -> Iterat
         return iter(())
     if ray is None:
         return run_local(perform, tasks, min(jobs or 1, len(tasks)))
-    from roadworthy.many.ray import run_ray
+    from roadworthy.deploy.many.ray import run_ray
 
     return run_ray(perform, tasks, None if ray == "auto" else ray)
 

@@ -40,9 +40,9 @@ def shrink(
     The C is written only where the policy plays as well with such weights.
     """
     refuse_missing(folder)
+    from roadworthy.api.shrink import STORAGES
+    from roadworthy.api.shrink import shrink as shrink_bundle
     from roadworthy.cfolder.placing import FILES, refuse_taken
-    from roadworthy.shrinking import STORAGES
-    from roadworthy.shrinking import shrink as shrink_bundle
 
     if (weights is None) != (target is None):
         raise UsageError(

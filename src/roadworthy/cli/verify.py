@@ -88,8 +88,8 @@ def verify(
         refuse_unreachable(against)
     if env is not None and ".py:" in env:
         refuse_unreachable(env, file=False)
-    from roadworthy.verifying import refuse_lonely
-    from roadworthy.verifying import verify as verify_bundle  # it takes its time
+    from roadworthy.api.verify import refuse_lonely
+    from roadworthy.api.verify import verify as verify_bundle  # it takes its time
 
     Bundle.open(folder)
     refuse_lonely(against, env, episodes=episodes, margin=margin)
@@ -139,7 +139,7 @@ def _env(name: str | None, live: Any) -> Any:
     """The environment to play in; or the one that says what a framework's policy sees."""
     if name is None or live is None or ".py:" not in name:
         return None if name is None else environment(name)
-    from roadworthy.comparing import is_environment_of
+    from roadworthy.api.against import is_environment_of
 
     made = resolve(name)
     return made if is_environment_of(live, made) else environment(name)

@@ -9,7 +9,7 @@ import typer
 
 from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, working
-from roadworthy.playground.site import write_site
+from roadworthy.show.playground.site import write_site
 from roadworthy.spec.limits import size_text
 
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 
-from roadworthy.many.task import Outcome, Task
+from roadworthy.deploy.many.task import Outcome, Task
 
 
 def perform(task: Task) -> Outcome:

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadworthy.border import answers
+from roadworthy.api.export import ExportOptions, ExportPlan, export_source
 from roadworthy.errors import UsageError
-from roadworthy.exporting import ExportOptions, ExportPlan, export_source
+from roadworthy.errors.unforeseen import answers
 from roadworthy.source import Source
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate

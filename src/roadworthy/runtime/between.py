@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from roadworthy.onnxgraph.protobuf import Field, NotAModel, fields
-from roadworthy.runtime.onnx_file import messages, name_in, text
+from roadworthy.spec.onnx_file import messages, name_in, text
+from roadworthy.spec.onnx_wire import Field, NotAModel, fields
 from roadworthy.spec.signature import Signature
 
 # Field numbers of onnx.proto.

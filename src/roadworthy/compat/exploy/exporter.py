@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from roadworthy.api.export import ExportOptions, ExportPlan, write_bundle
 from roadworthy.backends import Settings
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.compat.exploy.contract import unmet
@@ -21,7 +22,6 @@ from roadworthy.environment.capture import EnvironmentOriginal, capture_environm
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import RoadworthyWarning
-from roadworthy.exporting import ExportOptions, ExportPlan, write_bundle
 from roadworthy.program import Program
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate
