@@ -1,4 +1,4 @@
-"""An ONNX file as plain data: nodes, constants, ports. Read without onnx."""
+"""What an ONNX file computes, as plain data: nodes, constants, ports. Read without onnx."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from roadworthy.errors import BundleError
-from roadworthy.spec.onnx_wire import (
-    Field,
-    content,
-    grouped,
-    integers,
-    last_text,
-    number,
-    real,
-    signed,
-    text,
-)
+from roadworthy.spec.onnx_wire import Message, real
 from roadworthy.spec.port import Array
 
 DTYPES = {
@@ -29,8 +19,8 @@ _ONNX = ("", "ai.onnx")
 # Operators whose rules changed, and since when they are today's. Others were given more forms: an
 # older one has attributes that its reader knows, or refuses.
 _RULES = {"Softmax": 13, "LogSoftmax": 13}
-# Which field of a TensorProto holds the numbers where they are not raw bytes.
-_NUMBERS = {4: "<f4", 10: "<f8"}
+# Which field of a tensor holds floats where they are not raw bytes.
+_FLOATS = {"float_data": "<f4", "double_data": "<f8"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,25 +56,24 @@ class Graph:
 def read(model: bytes) -> Graph:
     """The graph of an ONNX file, or an error that says why it is none."""
     try:
-        return _model(memoryview(model))
-    except (IndexError, ValueError, KeyError, UnicodeDecodeError, RecursionError) as error:
+        return _model(Message(model))
+    except (IndexError, ValueError, KeyError, RecursionError) as error:
         raise BundleError(
             f"policy.onnx cannot be read: {error}",
             hint="copy the bundle again from its source, or export it again",
         ) from error
 
 
-def _model(message: memoryview) -> Graph:
-    parts = grouped(message)
-    if parts[25]:
+def _model(model: Message) -> Graph:
+    if model.all("functions"):
         raise ValueError("it has functions of its own, which Roadworthy never writes")
-    if len(parts[7]) != 1:
+    if len(model.all("graph")) != 1:
         raise ValueError("it holds no graph")
-    graph = _graph(content(parts[7][0]))
-    for each in parts[8]:
-        domain, version = (grouped(content(each))[place] for place in (1, 2))
-        if last_text(domain) in _ONNX and version:
-            return _dated(graph, number(version[-1]))
+    graph = _graph(model.inside("graph")[0])
+    for opset in model.inside("opset_import"):
+        version = opset.number("version")
+        if opset.text("domain") in _ONNX and version is not None:
+            return _dated(graph, version)
     return graph
 
 
@@ -101,92 +90,91 @@ def _dated(graph: Graph, opset: int) -> Graph:
     return replace(graph, nodes=tuple(nodes))
 
 
-def _graph(message: memoryview) -> Graph:
-    parts = grouped(message)
+def _graph(graph: Message) -> Graph:
     return Graph(
-        nodes=tuple(_node(content(each)) for each in parts[1]),
-        constants=dict(_tensor(content(each)) for each in parts[5]),
-        inputs=tuple(_declared(content(each)) for each in parts[11]),
-        outputs=tuple(_declared(content(each)) for each in parts[12]),
+        nodes=tuple(map(_node, graph.inside("node"))),
+        constants=dict(map(_tensor, graph.inside("initializer"))),
+        inputs=tuple(map(_declared, graph.inside("input"))),
+        outputs=tuple(map(_declared, graph.inside("output"))),
     )
 
 
-def _node(message: memoryview) -> Node:
-    parts = grouped(message)
-    op, domain = last_text(parts[4]), last_text(parts[7])
+def _node(node: Message) -> Node:
+    op, domain = node.text("op_type"), node.text("domain")
     return Node(
         op=op if domain in _ONNX else f"{domain}.{op}",
-        name=last_text(parts[3]),
-        inputs=tuple(map(text, parts[1])),
-        outputs=tuple(map(text, parts[2])),
-        attributes=dict(_attribute(content(each)) for each in parts[5]),
+        name=node.text("name"),
+        inputs=tuple(node.texts("input")),
+        outputs=tuple(node.texts("output")),
+        attributes=dict(map(_attribute, node.inside("attribute"))),
     )
 
 
-def _attribute(message: memoryview) -> tuple[str, object]:
-    parts = grouped(message)
-    readers: dict[int, Callable[[Field], object]] = {
-        2: lambda each: real(number(each)),
-        3: lambda each: signed(number(each)),
-        4: text,
-        5: lambda each: _tensor(content(each))[1],
-        6: lambda each: _graph(content(each)),
-    }
-    for place, reader in readers.items():
-        if parts[place]:
-            return last_text(parts[1]), reader(parts[place][-1])
-    lists: tuple[list[object], ...] = (
-        [text(each) for each in parts[9]],
-        [value for each in parts[7] for value in _floats(each)],
-        [value for each in parts[8] for value in integers(each)],
-    )
-    return last_text(parts[1]), next((tuple(each) for each in lists if each), ())
+# In which field the value of an attribute is, and how it is read from there.
+_VALUES: dict[str, Callable[[Message], object]] = {
+    "f": lambda each: real(each.number("f") or 0),
+    "i": lambda each: each.number("i"),
+    "s": lambda each: each.text("s"),
+    "t": lambda each: _tensor(each.inside("t")[-1])[1],
+    "g": lambda each: _graph(each.inside("g")[-1]),
+    "strings": lambda each: tuple(each.texts("strings")),
+    "floats": lambda each: tuple(_floats(each)),
+    "ints": lambda each: tuple(each.integers("ints")),
+}
 
 
-def _floats(each: Field) -> list[float]:
-    """A repeated float, packed or not."""
-    return [real(each)] if isinstance(each, int) else np.frombuffer(each, "<f4").tolist()
+def _attribute(attribute: Message) -> tuple[str, object]:
+    value = next((read(attribute) for key, read in _VALUES.items() if attribute.all(key)), ())
+    return attribute.text("name"), value
 
 
-def _tensor(message: memoryview) -> tuple[str, Array]:
-    parts = grouped(message)
-    name = last_text(parts[8])
-    if any(parts[13]) or any(parts[14]):
+def _floats(attribute: Message) -> list[float]:
+    """Repeated floats, packed or not."""
+    found: list[float] = []
+    for each in attribute.all("floats"):
+        found += [real(each)] if isinstance(each, int) else np.frombuffer(each, "<f4").tolist()
+    return found
+
+
+def _tensor(tensor: Message) -> tuple[str, Array]:
+    name = tensor.text("name")
+    if any(tensor.all("external_data")) or any(tensor.all("data_location")):
         raise ValueError(f"{name or 'a constant'} lies in another file")
-    kind = number(parts[2][-1]) if parts[2] else 1
+    kind = tensor.number("data_type")
+    kind = 1 if kind is None else kind
     if kind not in DTYPES:
         raise ValueError(f"{name or 'a constant'} has numbers of type {kind}")
     dtype = np.dtype(DTYPES[kind])
-    if parts[9]:
-        array = np.frombuffer(content(parts[9][-1]), dtype.newbyteorder("<")).astype(dtype)
+    raw = tensor.parts("raw_data")
+    if raw:
+        array = np.frombuffer(raw[-1], dtype.newbyteorder("<")).astype(dtype)
     else:
-        listed = [np.asarray(integers(each)) for place in (5, 7, 11) for each in parts[place]]
+        whole = [tensor.integers(key) for key in ("int32_data", "int64_data", "uint64_data")]
+        listed = [np.asarray(each) for each in whole if each]
         listed += [
-            np.frombuffer(content(each), kind)
-            for place, kind in _NUMBERS.items()
-            for each in parts[place]
+            np.frombuffer(each, kind) for key, kind in _FLOATS.items() for each in tensor.parts(key)
         ]
         flat = np.concatenate(listed) if listed else np.zeros(0, dtype)
         as_bits = dtype == np.float16 and flat.dtype.kind == "i"
         array = flat.astype(np.uint16).view(np.float16) if as_bits else flat.astype(dtype)
-    return name, array.reshape([size for each in parts[1] for size in integers(each)])
+    return name, array.reshape(tensor.integers("dims"))
 
 
-def _declared(message: memoryview) -> Declared:
-    parts = grouped(message)
-    dtype, shape = "", list[int | str]()
-    for kind in parts[2]:
-        for tensor in grouped(content(kind))[1]:
-            inner = grouped(content(tensor))
-            dtype = DTYPES.get(number(inner[1][-1]), "") if inner[1] else ""
-            dims = [dim for each in inner[2] for dim in grouped(content(each))[1]]
-            shape = [_size(content(dim)) for dim in dims]
-    return Declared(name=last_text(parts[1]), dtype=dtype, shape=tuple(shape))
+def _declared(value: Message) -> Declared:
+    name, dtype, shape = declaration(value)
+    return Declared(name=name, dtype=DTYPES.get(dtype or 0, ""), shape=shape or ())
 
 
-def _size(dim: memoryview) -> int | str:
+def declaration(value: Message) -> tuple[str, int | None, tuple[int | str, ...] | None]:
+    """Name, number of the dtype and shape of a port; None for what the file does not say."""
+    kind = value.one("type")
+    tensor = kind.one("tensor_type") if kind else None
+    shape = tensor.one("shape") if tensor else None
+    sizes = None if shape is None else tuple(map(_size, shape.inside("dim")))
+    return value.text("name"), tensor.number("elem_type") if tensor else None, sizes
+
+
+def _size(dim: Message) -> int | str:
     """A number, the name of a size that varies, or a question mark."""
-    parts = grouped(dim)
-    if parts[2]:
-        return last_text(parts[2])
-    return signed(number(parts[1][-1])) if parts[1] else "?"
+    size = dim.number("dim_value")
+    return dim.text("dim_param") or ("?" if size is None else size)
