@@ -32,7 +32,7 @@ FIRST = (
 )  # fmt: skip
 # Title → where the names of a theme live; the first that fits has a name.
 THEMES = {
-    "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.api.export"),
+    "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.api.options"),
     "Normalisers and action steps": ("roadworthy.spec.transforms",),
     "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.envs"),
     "Seeing": ("roadworthy.show", "roadworthy.show.playground", "roadworthy.spec.flight"),

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from roadworthy.adapters import Adapter as Adapter
     from roadworthy.api.diagnose import Diagnosis as Diagnosis
     from roadworthy.api.diagnose import diagnose as diagnose
-    from roadworthy.api.export import ExportOptions as ExportOptions
     from roadworthy.api.export import export as export
     from roadworthy.api.export import export_environment as export_environment
+    from roadworthy.api.options import ExportOptions as ExportOptions
     from roadworthy.api.to_source import to_source as to_source
     from roadworthy.api.verify import verify as verify
     from roadworthy.compat.isaaclab import export_policy_as_onnx as export_policy_as_onnx
@@ -88,7 +88,7 @@ _HOMES = {
     "EpsInsideRoot": "roadworthy.spec.transforms",
     "EpsOutsideRoot": "roadworthy.spec.transforms",
     "ExportError": "roadworthy.errors",
-    "ExportOptions": "roadworthy.api.export",
+    "ExportOptions": "roadworthy.api.options",
     "Finding": "roadworthy.errors",
     "FlightRecord": "roadworthy.spec.flight",
     "FlightRecorder": "roadworthy.runtime.flight",
@@ -129,6 +129,7 @@ _EXPORT_SIDE = (
     "roadworthy.api.diagnose",
     "roadworthy.environment",
     "roadworthy.api.export",
+    "roadworthy.api.options",
     "roadworthy.source",
 )
 

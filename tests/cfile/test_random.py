@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roadworthy.api.export import ExportPlan, captured
+from roadworthy.api.export import captured
+from roadworthy.api.options import ExportPlan
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.errors import RoadworthyError
 from roadworthy.runtime.load import load

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from roadworthy.adapters import adapter_for
-from roadworthy.api.export import ExportOptions, ExportPlan, captured, write_bundle
-from roadworthy.api.to_source import to_source
+from roadworthy.api.export import captured, export
+from roadworthy.api.options import ExportOptions, ExportPlan, options_in, with_keywords_of
+from roadworthy.api.publish import write_bundle
+from roadworthy.api.to_source import KEYWORDS, to_source
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
@@ -27,8 +29,6 @@ from roadworthy.errors.unforeseen import answers, unforeseen
 from roadworthy.originals.owners import owners
 from roadworthy.program import Program
 from roadworthy.source import Source
-from roadworthy.spec.port import About
-from roadworthy.spec.transforms import ActionStep
 
 if TYPE_CHECKING:
     from roadworthy.adapters import Described
@@ -89,21 +89,10 @@ class Diagnosis:
 
 
 @answers
+@with_keywords_of(export, KEYWORDS)
 def diagnose(
     source: Any,
     *,
-    example: Any = None,
-    memory: Mapping[str, Any] | None = None,
-    normalizer: Any = None,
-    outputs: Sequence[str | None] | None = None,
-    action: ActionStep | Sequence[ActionStep] = (),
-    about: Mapping[str, About] | None = None,
-    dynamic: Mapping[str, Mapping[int, str]] | None = None,
-    batch: int | None = None,
-    period_s: float | None = None,
-    ignore: Sequence[str] | None = None,
-    method: str | Callable[..., Any] | None = None,
-    constants: Mapping[str, Any] | None = None,
     fix: bool = False,
     options: ExportOptions | None = None,
     **framework: Any,
@@ -113,13 +102,7 @@ def diagnose(
     The code is read, the policy is run, and an export is tried in a temporary folder. Bad
     policies raise nothing here. Without an example only the code is read.
     """
-    plan = ExportPlan(fix=fix, options=options or ExportOptions())
-    keywords = {
-        "example": example, "memory": memory, "normalizer": normalizer, "outputs": outputs,
-        "action": action, "about": about, "dynamic": dynamic, "batch": batch, "period_s": period_s,
-        "ignore": ignore, "method": method, "constants": constants,
-        **framework,
-    }  # fmt: skip
+    plan, keywords = ExportPlan(**options_in(options), fix=fix), framework
     subject = source.module if isinstance(source, Source) else source
     module = network(subject)
     said = [name for name, value in keywords.items() if value is not None]
@@ -127,17 +110,21 @@ def diagnose(
     if module is None or framework_object:
         return _diagnosed_without_module(source, keywords, plan)
     patient = Patient(subject, module, owners=owners(module))
-    unclear = example is None and not isinstance(source, Source) and adapter_for(module) is None
+    unclear = (
+        keywords.get("example") is None
+        and not isinstance(source, Source)
+        and adapter_for(module) is None
+    )
     if unclear:
         seen = findings(patient, (*LOOKING, not_applied, example_lacking))
         return _diagnosis(subject, merged((), relabel_learning(patient, seen)), exported=False)
     try:
-        described = to_source(source if isinstance(source, Source) else module, **keywords)
+        made = to_source(source if isinstance(source, Source) else module, **keywords)
     except RoadworthyError as error:
         found = merged(error.findings, findings(patient, LOOKING))
         return _diagnosis(subject, found, exported=False)
-    assert isinstance(described, Source)  # a module never becomes an environment
-    return _diagnosed(dataclasses.replace(patient, source=described), described, plan)
+    assert isinstance(made, Source)  # a module never becomes an environment
+    return _diagnosed(dataclasses.replace(patient, source=made), made, plan)
 
 
 def _diagnosed(patient: Patient, source: Source, plan: ExportPlan) -> Diagnosis:

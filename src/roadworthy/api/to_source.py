@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.adapters import COMMON, Adapter, adapter_for
+from roadworthy.adapters import COMMON, adapter_for
 from roadworthy.adapters.unreadable import unreadable
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 from roadworthy.errors.unforeseen import answers
@@ -15,6 +15,9 @@ from roadworthy.errors.unforeseen import answers
 if TYPE_CHECKING:
     from roadworthy.adapters import Described
     from roadworthy.source import Source
+
+# The fields of `rw.Source` that are keywords of a call.
+KEYWORDS = (*COMMON, "method", "constants")
 
 
 @answers
@@ -54,8 +57,11 @@ def to_source(thing: Any, **keywords: Any) -> Described:
                 if inspect.isroutine(thing)
                 else "pass the module that acts, such as runner.alg.policy",
             )
-        return _described(_PLAIN, thing, said, f"a plain {type(thing).__name__}")
-    made = _described(adapter, thing, said, adapter.noun or f"a {adapter.name} policy")
+        refuse_unknown(KEYWORDS, said, f"a plain {type(thing).__name__}")
+        return plain_module(thing, **said)
+    describe = adapter.load()
+    refuse_unknown(adapter.keywords(), said, adapter.noun or f"a {adapter.name} policy")
+    made = describe(thing, **said)
     if not isinstance(made, (Source, EnvironmentSource)):
         raise UsageError(
             f"the adapter {adapter.name!r} returned a {type(made).__name__}, expected a Source",
@@ -64,15 +70,8 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     return made
 
 
-def _described(adapter: Adapter, thing: Any, said: Mapping[str, Any], whom: str) -> Described:
-    describe = adapter.load()
-    refuse_unknown(adapter, said, whom)
-    return describe(thing, **said)
-
-
-def refuse_unknown(adapter: Adapter, said: Mapping[str, Any], whom: str) -> None:
-    """An error for every keyword that the adapter does not take."""
-    known = list(adapter.keywords())
+def refuse_unknown(known: Sequence[str], said: Mapping[str, Any], whom: str) -> None:
+    """An error for every keyword that is not known."""
     own = [name for name in known if name not in COMMON]
     findings = [
         Finding(
@@ -88,7 +87,7 @@ def refuse_unknown(adapter: Adapter, said: Mapping[str, Any], whom: str) -> None
         raise UsageError(findings=findings)
 
 
-def _advice(keyword: str, known: list[str], own: list[str]) -> str:
+def _advice(keyword: str, known: Sequence[str], own: list[str]) -> str:
     for names in (own, known):
         near = did_you_mean(keyword, names)
         if near.startswith("did"):
@@ -98,35 +97,13 @@ def _advice(keyword: str, known: list[str], own: list[str]) -> str:
     return f"beyond the common keywords it takes {', '.join(own)}"
 
 
-def plain_module(
-    module: Any,
-    *,
-    example: Any = None,
-    memory: Mapping[str, Any] | None = None,
-    normalizer: Any = None,
-    outputs: Any = None,
-    action: Any = (),
-    about: Mapping[str, Any] | None = None,
-    dynamic: Mapping[str, Mapping[int, str]] | None = None,
-    batch: int | None = None,
-    period_s: float | None = None,
-    ignore: Sequence[str] = (),
-    method: Any = "forward",
-    constants: Mapping[str, Any] | None = None,
-) -> Source:
+def plain_module(module: Any, **said: Any) -> Source:
     """The source of a module that belongs to no framework."""
     from roadworthy.source import Source
 
-    if example is None:
+    if "example" not in said:
         raise UsageError(
             "the example is missing: an export needs a value for every input",
             hint="pass example={'obs': torch.zeros(1, 48)}, batch axis first",
         )
-    return Source(
-        module, example=example, memory=memory or {}, normalizer=normalizer, outputs=outputs,
-        action=action, about=about or {}, dynamic=dynamic or {}, batch=batch, period_s=period_s,
-        ignore=ignore, method=method, constants=constants or {},
-    )  # fmt: skip
-
-
-_PLAIN = Adapter(name="plain", describe=plain_module)
+    return Source(module, **said)

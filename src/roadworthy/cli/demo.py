@@ -51,13 +51,13 @@ def demo(
     for module in ("torch", "onnx", "onnxscript", "safetensors"):
         need(module, extra="export")
     need("gymnasium", extra="gym")
-    from roadworthy.api.export import ExportOptions, ExportPlan, export_source
+    from roadworthy.api.export import export_source
+    from roadworthy.api.options import ExportPlan
     from roadworthy.demo.policy import trained_actor
 
     actor = trained_actor()
     with working(silent=as_json) as progress:
-        plan = ExportPlan(options=ExportOptions(progress=progress))
-        bundle = export_source(_source(actor), folder, plan)
+        bundle = export_source(_source(actor), folder, ExportPlan(progress=progress))
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
         second = checkpoint_act(folder.with_name(f"{folder.name}-sb3"), episodes, progress)

@@ -45,7 +45,7 @@ def checkpoint_act(folder: Path, episodes: int, progress: Any) -> CheckpointAct:
     """Exports the checkpoint that comes with the package, and plays the bundle."""
     import gymnasium
 
-    from roadworthy.api.export import ExportOptions, export
+    from roadworthy.api.export import export
     from roadworthy.spec.bundle import CERTIFICATE
     from roadworthy.spec.certificate import Certificate
 
@@ -54,7 +54,7 @@ def checkpoint_act(folder: Path, episodes: int, progress: Any) -> CheckpointAct:
         Path(roadworthy.demo.__file__).parent / FILE,
         folder,
         assume={"vecnormalize": "none"},
-        options=ExportOptions(progress=progress),
+        progress=progress,
     )
     progress("playing the checkpoint")
     policy = load(folder)

@@ -141,8 +141,8 @@ def export(
     refuse_unwritable(folder)
     refuse_foreign(folder)
     need_export()
-    from roadworthy.api.export import ExportOptions, ExportPlan
     from roadworthy.api.export import export as export_policy
+    from roadworthy.api.options import ExportOptions, ExportPlan
 
     wanted = ExportPlan(targets=targets or [DEFAULT]).targets  # before anything is loaded
 

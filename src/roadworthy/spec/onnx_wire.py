@@ -107,7 +107,8 @@ class Message:
 
     def number(self, field: str) -> int | None:
         """A number that is there once, or None."""
-        return (self.integers(field) or [None])[-1]
+        found = self.integers(field)
+        return found[-1] if found else None
 
     def walk(self) -> Iterator[Message]:
         """This message and all within it, wherever a tensor may be. Files may nest deeply."""
