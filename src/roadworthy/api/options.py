@@ -14,13 +14,18 @@ from roadworthy.errors.progress import Progress, Say
 if TYPE_CHECKING:
     from roadworthy.backends import Backend, Settings
     from roadworthy.program import Program
-    from roadworthy.spec.robot import RobotMetadata
+    from roadworthy.spec.robot_reading import RobotMetadata
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Table = Mapping[Any, Callable[..., Any]]
-# What `--help` says of a field; the command line has no option for one that says nothing.
-HELP = "help"
+# What a field says of itself to the command line, which has no option for one without a help.
+FLAGS, HELP = "flags", "help"
+
+
+def option(*flags: str, help: str, default: Any = None, **more: Any) -> Any:  # noqa: A002
+    """A field that is an option of the command line too; `more` is what else Typer is told."""
+    return field(default=default, metadata={FLAGS: flags, HELP: help, **more})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +39,11 @@ class ExportOptions:
                        default long work shows its stage on a terminal or in a notebook
     """
 
-    opset: int = field(default=20, metadata={HELP: "ONNX opset, 18 to 23."})
-    ir_version: int = field(default=10, metadata={HELP: "ONNX IR version, 8 to 11."})
-    seed: int = field(
-        default=0, metadata={HELP: "Seed of the recorded and compared steps.", "min": 0}
-    )
-    allow_uncertified: bool = field(
-        default=False, metadata={HELP: "Keep a bundle that failed; recorded in its manifest."}
+    opset: int = option(help="ONNX opset, 18 to 23.", default=20)
+    ir_version: int = option(help="ONNX IR version, 8 to 11.", default=10)
+    seed: int = option(help="Seed of the recorded and compared steps.", min=0, default=0)
+    allow_uncertified: bool = option(
+        help="Keep a bundle that failed; recorded in its manifest.", default=False
     )
     progress: Progress = None
 

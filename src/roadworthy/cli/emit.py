@@ -10,18 +10,19 @@ import typer
 
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.objects import refuse_missing
+from roadworthy.cli.options import AsJson, Folder
 from roadworthy.deploy.emit import LAYOUTS, get
 
 EMITTED = f"Write the files of another runtime beside the bundle: {', '.join(LAYOUTS)}."
 
 
 def emit(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    folder: Folder,
     layout: Annotated[str, typer.Argument(help=f"One of {', '.join(LAYOUTS)}.")],
     place: Annotated[
         Path | None, typer.Option("-o", "--out", help="Where they go; FOLDER.LAYOUT if not said.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the files that another runtime reads, beside a bundle that stays as it is.
 

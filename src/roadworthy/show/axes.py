@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from roadworthy.show.html import Html, tag
+from roadworthy.spec.html import Html, tag
 from roadworthy.spec.port import Array
 
 LEFT, RIGHT, TOP, BOTTOM = 56, 10, 10, 30

@@ -23,7 +23,7 @@ from roadworthy.show.axes import (
     value_range,
     x_axis,
 )
-from roadworthy.show.html import Html, tag
+from roadworthy.spec.html import Html, tag
 from roadworthy.spec.port import Array
 
 
@@ -67,6 +67,27 @@ def line_chart(
     parts += [_path(each, frame, first, every) for each in lines]
     names = " and ".join(each.name for each in lines)
     return _svg(frame, parts, f"{names} over {x_label}", hover=True)
+
+
+def thinned(values: Array, most: int) -> tuple[Array, int]:
+    """At most `most` values for a picture, and how many steps each stands for.
+
+    Of every stretch the least and the largest are kept, in their order: no peak is lost.
+    """
+    if len(values) <= most:
+        return values, 1
+    each = -(-len(values) // (most // 2))
+    each += each % 2
+    count = -(-len(values) // each)
+    padded = np.concatenate([values, np.full(count * each - len(values), values[-1])])
+    parts = np.where(np.isfinite(padded), padded, np.nan).reshape(count, each)
+    blank: Array = np.all(np.isnan(parts), axis=1)
+    parts = np.where(blank[:, None], 0.0, parts)
+    low, high = np.nanargmin(parts, axis=1), np.nanargmax(parts, axis=1)
+    places = np.sort(np.stack([low, high], axis=1), axis=1)
+    kept = np.take_along_axis(parts, places, axis=1)
+    kept[blank] = np.nan
+    return kept.reshape(-1), each // 2
 
 
 def histogram(values: Array, *, x_label: str, marks: dict[str, float], height: int = 180) -> Html:

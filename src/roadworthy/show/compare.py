@@ -16,10 +16,9 @@ from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
 from roadworthy.show import pictures, tables
-from roadworthy.show.html import Html, Part, joined, tag
 from roadworthy.show.origin import assumptions, normalizers
+from roadworthy.show.page import document, save, section
 from roadworthy.show.recording import step_times_us
-from roadworthy.show.report import document, save
 from roadworthy.show.side_by_side import (
     Drive,
     Env,
@@ -29,6 +28,7 @@ from roadworthy.show.side_by_side import (
     refuse_other_signature,
 )
 from roadworthy.spec.bundle import CERTIFICATE, TRACE, Bundle
+from roadworthy.spec.html import Html, Part, joined, tag
 from roadworthy.spec.limits import size_text
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Script, outputs_of
@@ -227,18 +227,14 @@ def _page(found: PolicyComparison, times: Sequence[Array], where: str) -> str:
     )
     rows: list[Sequence[Part]] = [tuple(row) for row in found.rows()]
     columns = ("observations", "output", ">equal steps", ">mean distance", ">worst", "where")
-    outputs = tag(
-        "section",
-        tag("h2", "Outputs"),
-        tables.table(columns, rows, caption="How far apart they are"),
-        id="outputs",
+    outputs = section(
+        "outputs", "Outputs", tables.table(columns, rows, caption="How far apart they are")
     )
     listed: list[Sequence[Part]] = [(name, *both) for name, both in found.facts.items()]
-    facts = tag(
-        "section",
-        tag("h2", "Side by side"),
+    facts = section(
+        "facts",
+        "Side by side",
         tables.table(("", *found.names), listed, caption="What else differs"),
-        id="facts",
     )
     sections: list[Html | None] = [outputs, facts]
     if found.each_return:

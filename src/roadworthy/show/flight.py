@@ -215,24 +215,3 @@ def timing(record: FlightRecord) -> Timing:
     late = np.flatnonzero(counted & (intervals > LATE_PERIODS * period)) + 1
     slow = int((record.took_ns > period * 1e9).sum())
     return Timing(intervals=intervals[counted], late=late, slow=slow)
-
-
-def thinned(values: Array, most: int) -> tuple[Array, int]:
-    """At most `most` values for a picture, and how many steps each stands for.
-
-    Of every stretch the least and the largest are kept, in their order: no peak is lost.
-    """
-    if len(values) <= most:
-        return values, 1
-    each = -(-len(values) // (most // 2))
-    each += each % 2
-    count = -(-len(values) // each)
-    padded = np.concatenate([values, np.full(count * each - len(values), values[-1])])
-    parts = np.where(np.isfinite(padded), padded, np.nan).reshape(count, each)
-    blank: Array = np.all(np.isnan(parts), axis=1)
-    parts = np.where(blank[:, None], 0.0, parts)
-    low, high = np.nanargmin(parts, axis=1), np.nanargmax(parts, axis=1)
-    places = np.sort(np.stack([low, high], axis=1), axis=1)
-    kept = np.take_along_axis(parts, places, axis=1)
-    kept[blank] = np.nan
-    return kept.reshape(-1), each // 2

@@ -6,19 +6,26 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from roadworthy.show.charts import Line, histogram, line_chart
+from roadworthy.show.charts import Line, line_chart, thinned
 from roadworthy.show.flight import (
     LATE_PERIODS,
     Excursion,
     Repeat,
     Timing,
     by_element,
-    thinned,
 )
-from roadworthy.show.html import Html, tag
 from roadworthy.show.influence import element_name
-from roadworthy.show.pictures import MOST_ELEMENTS, legend, memory_figure
+from roadworthy.show.page import section
+from roadworthy.show.pictures import (
+    MOST_ELEMENTS,
+    difference_figure,
+    latency_figure,
+    legend,
+    memory_figure,
+    row_of,
+)
 from roadworthy.spec.flight import FlightRecord
+from roadworthy.spec.html import Html, tag
 from roadworthy.spec.port import BATCH, Array, Port
 
 # Points of a line: more than these are not seen.
@@ -27,37 +34,22 @@ MOST_POINTS = 700
 
 def repeat_section(record: FlightRecord, repeat: Repeat) -> Html:
     """How far the bundle is off at each repeated step."""
+    start = record.first + repeat.start
     figures = []
     for port, gap in repeat.gaps.items():
         gone = repeat.departures.get(port)
-        words = (
-            f"out of tolerance for the first time at step {record.first + gone}"
-            if gone is not None
-            else f"never out of tolerance; at most {gap.max():.2e}"
-            if gap.any()
-            else "equal to the last bit in every step"
-        )
-        caption = tag("figcaption", tag("b", port), " ", words)
-        if not gap.any():
-            figures.append(tag("figure", caption))
-            continue
-        drawn, every = thinned(np.where(gap > 0, gap, np.nan), MOST_POINTS)
-        limit = repeat.allowed[port]
-        allowed, _ = thinned(np.where(np.isfinite(limit) & (limit > 0), limit, np.nan), MOST_POINTS)
-        lines = [Line(name="off by", values=drawn, kind="artifact")]
-        if np.isfinite(allowed).any():
-            lines.insert(0, Line(name="allowed", values=allowed, kind="limit"))
-        start = record.first + repeat.start
-        at = None if gone is None else (record.first + gone, f"step {record.first + gone}")
-        chart = line_chart(lines, x_label="step", first=start, every=every, log=True, mark=at)
-        figures.append(tag("figure", caption, legend(lines), chart))
+        departed = None if gone is None else record.first + gone
+        figures.append(
+            difference_figure(
+                port, gap, repeat.allowed[port], departed, most=f"{gap.max():.2e}", first=start,
+                points=MOST_POINTS,
+            )
+        )  # fmt: skip
     head = (
         "The recorded inputs and resets through the bundle on this machine. Wherever the flight "
         "looked at memory, the repetition goes on from what it saw."
     )
-    return tag(
-        "section", tag("h2", "The flight once more"), tag("p", head), *figures, id="differences"
-    )
+    return section("differences", "The flight once more", tag("p", head), *figures)
 
 
 def values_section(
@@ -86,7 +78,7 @@ def values_section(
     words = "Row 0 over the kept steps; dotted lines are declared limits that were left."
     head = words if record.rows > 1 or beyond else "Over the kept steps."
     grid = tag("div", charts, class_="multiples")
-    return tag("section", tag("h2", title), tag("p", head), grid, id=title.lower())
+    return section(title.lower(), title, tag("p", head), grid)
 
 
 def _value(
@@ -115,16 +107,7 @@ def _value(
 
 def times_section(record: FlightRecord, when: Timing) -> Html:
     """How long steps took, and the time from each to the next."""
-    taken = record.took_ns / 1000
-    p50, p99, worst = (float(each) for each in np.percentile(taken, (50, 99, 100)))
-    words = f"median {p50:.1f} µs, 99 % below {p99:.1f} µs, worst {worst:,.0f} µs"
-    figures = [
-        tag(
-            "figure",
-            tag("figcaption", tag("b", "Policy.step"), f" {words}"),
-            histogram(taken, x_label="µs", marks={f"median {p50:.1f} µs": p50}),
-        )
-    ]
+    figures = [latency_figure("Policy.step", record.took_ns / 1000)]
     if when.intervals.size:
         between, every = thinned(np.diff(record.start_ns) / 1e6, MOST_POINTS)
         lines = [Line(name="ms", values=between, kind="c0")]
@@ -144,7 +127,7 @@ def times_section(record: FlightRecord, when: Timing) -> Html:
             tag("figure", tag("figcaption", tag("b", "Period"), said + late), legend(lines), chart)
         )
     head = "On the machine that flew, as recorded."
-    return tag("section", tag("h2", "Time"), tag("p", head), *figures, id="latency")
+    return section("latency", "Time", tag("p", head), *figures)
 
 
 def memory_section(record: FlightRecord) -> Html | None:
@@ -153,13 +136,10 @@ def memory_section(record: FlightRecord) -> Html | None:
         return None
     figures = []
     for memory in record.signature.memory:
-        values = record.memory[memory.name]
-        axis = memory.shape.index(BATCH) if BATCH in memory.shape else None
-        row = values if axis is None else np.take(values, 0, axis=axis + 1)
-        flat = row.reshape(len(row), -1).astype(np.float64)
+        flat = row_of(memory, record.memory[memory.name], 0)
         # As many looks as there are points to see.
         flat = flat[:: -(-len(flat) // MOST_POINTS)]
         figures.append(memory_figure(memory, flat, x_label="look"))
     frames = record.first + record.frames
     head = f"Row 0, looked at {len(frames):,} times, before steps {frames[0]} to {frames[-1]}."
-    return tag("section", tag("h2", "Memory"), tag("p", head), *figures, id="memory")
+    return section("memory", "Memory", tag("p", head), *figures)

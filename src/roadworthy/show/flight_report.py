@@ -18,10 +18,11 @@ from roadworthy.show.flight import (
     repeated,
     timing,
 )
-from roadworthy.show.html import Html, Part, joined, tag
+from roadworthy.show.page import section
 from roadworthy.show.tables import mark, table
 from roadworthy.spec.bundle import TRACE, Bundle
 from roadworthy.spec.flight import FlightRecord, refuse_other_bundle
+from roadworthy.spec.html import Html, Part, joined, tag
 from roadworthy.spec.trace import Trace, refuse_unfit
 
 
@@ -158,11 +159,10 @@ def _checks(claims: Sequence[Claim]) -> Html:
     rows: list[Sequence[Part]] = [
         ("–" if holds is None else mark(holds), claim, said) for holds, claim, said in claims
     ]
-    return tag(
-        "section",
-        tag("h2", "What the flight says"),
+    return section(
+        "checks",
+        "What the flight says",
         table(("", "claim", "what was found"), rows, caption="Each claim, and whether it held"),
-        id="checks",
     )
 
 
@@ -180,7 +180,7 @@ def _excursions(
         )
         if found
     ]
-    return tag("section", tag("h2", "Where inputs left their range"), *parts, id="excursions")
+    return section("excursions", "Where inputs left their range", *parts)
 
 
 def _row(each: Excursion, first: int) -> Sequence[Part]:
@@ -200,6 +200,4 @@ def _provenance(record: FlightRecord) -> Html:
         ("rows", str(record.rows)),
         ("resets", f"{int(record.resets.any(axis=1).sum()):,}"),
     ]
-    return tag(
-        "section", tag("h2", "Provenance"), table(("", "of the flight"), rows), id="provenance"
-    )
+    return section("provenance", "Provenance", table(("", "of the flight"), rows))

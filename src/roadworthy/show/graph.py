@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.show.html import Html, tag
+from roadworthy.show.page import section
 from roadworthy.spec.bundle import LINES_KEY, POLICY
+from roadworthy.spec.html import Html, tag
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.limits import size_text
-from roadworthy.spec.onnx_file import ModelGraph, ModelNode, graph, metadata
+from roadworthy.spec.onnx_file import ModelGraph, ModelNode, metadata, outline
 from roadworthy.spec.port import DTYPES, shape_text
 
 # More blocks than these are shown folded into one.
@@ -30,7 +31,7 @@ class Block:
 
 def graph_section(model: bytes) -> Html:
     """The drawing of an ONNX file."""
-    found, lines = graph(model), source_lines(model)
+    found, lines = outline(model), source_lines(model)
     made = list(blocks(found))
     total = sum(block.weights for block in made)
     most = max((block.weights for block in made), default=0)
@@ -41,7 +42,7 @@ def graph_section(model: bytes) -> Html:
     )
     if len(made) > OPEN_BLOCKS:
         drawn = tag("details", tag("summary", f"all {len(made)} blocks"), drawn)
-    return tag("section", tag("h2", "Graph"), tag("p", head), drawn, id="graph")
+    return section("graph", "Graph", tag("p", head), drawn)
 
 
 def source_lines(model: bytes) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from roadworthy.show.axes import px
-from roadworthy.show.html import Html, tag
+from roadworthy.spec.html import Html, tag
 from roadworthy.spec.port import Array
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from roadworthy.show.html import Html, tag
+from roadworthy.show.page import section
 from roadworthy.show.tables import table
 from roadworthy.spec.bundle import Bundle
+from roadworthy.spec.html import Html
 
 
 def origin_section(bundle: Bundle) -> Html | None:
@@ -15,11 +16,10 @@ def origin_section(bundle: Bundle) -> Html | None:
     rows = list(_rows(bundle))
     if not rows:
         return None
-    return tag(
-        "section",
-        tag("h2", "What it was made from"),
+    return section(
+        "origin",
+        "What it was made from",
         table(("what", "value", "who says so"), rows, caption="Besides the weights"),
-        id="origin",
     )
 
 

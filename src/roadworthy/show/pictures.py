@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from roadworthy.envs.returns import Returns
-from roadworthy.show.charts import Line, dots, histogram, line_chart
+from roadworthy.show.charts import Line, dots, histogram, line_chart, thinned
 from roadworthy.show.heat import heat_map, image_strip
-from roadworthy.show.html import Html, tag
 from roadworthy.show.influence import Influence, element_name
+from roadworthy.show.page import section
 from roadworthy.show.recording import TIMED_STEPS, Episode, Replay, chosen
+from roadworthy.spec.html import Html, tag
 from roadworthy.spec.port import BATCH, Array, Memory, Port
 from roadworthy.spec.signature import Signature
 
@@ -26,39 +27,56 @@ MOST_LINES = 6
 def differences_section(replay: Replay) -> Html:
     """The worst difference of each output at every recorded step, beside what is allowed."""
     figures = [_difference(replay, port) for port in replay.gaps]
-    return tag(
-        "section",
-        tag("h2", "Differences over the recorded steps"),
+    return section(
+        "differences",
+        "Differences over the recorded steps",
         tag(
             "p",
             f"The {replay.trace.steps} recorded steps of the original, replayed now on this "
             f"machine in {replay.trace.rows} rows, {replay.trace.episodes} episodes.",
         ),
         *figures,
-        id="differences",
     )
 
 
 def _difference(replay: Replay, port: str) -> Html:
     gap, allowed = replay.worst_by_step(port)
-    departed = replay.departures[port]
     worst = int(np.argmax(gap))
+    most = f"{gap[worst]:.2e}, at step {worst}"
+    return difference_figure(port, gap, allowed, replay.departures[port], most=most)
+
+
+def difference_figure(
+    port: str,
+    gap: Array,
+    allowed: Array,
+    departed: int | None,
+    *,
+    most: str,
+    first: int = 0,
+    points: int = 0,
+) -> Html:
+    """(steps,): how far an output is off, beside what is allowed, from the step `first` on.
+
+    `most` says how far at the worst; no more than `points` are drawn, where it is said.
+    """
+    words = "equal to the last bit in every step"
     if departed is not None:
         words = f"out of tolerance for the first time at step {departed}"
-    elif gap[worst] > 0:
-        words = f"never out of tolerance; at most {gap[worst]:.2e}, at step {worst}"
-    else:
-        words = "equal to the last bit in every step"
-    title = tag("figcaption", tag("b", port), " ", words)
+    elif gap.any():
+        words = f"never out of tolerance; at most {most}"
+    caption = tag("figcaption", tag("b", port), " ", words)
     if not gap.any():
-        return tag("figure", title)
-    limit = np.where(np.isfinite(allowed) & (allowed > 0), allowed, np.nan)
-    lines = [Line(name="off by", values=np.where(gap > 0, gap, np.nan), kind="artifact")]
+        return tag("figure", caption)
+    drawn, every = thinned(np.where(gap > 0, gap, np.nan), points or len(gap))
+    limited = np.where(np.isfinite(allowed) & (allowed > 0), allowed, np.nan)
+    limit, _ = thinned(limited, points or len(gap))
+    lines = [Line(name="off by", values=drawn, kind="artifact")]
     if np.isfinite(limit).any():
         lines.insert(0, Line(name="allowed", values=limit, kind="limit"))
     mark = None if departed is None else (departed, f"step {departed}")
-    chart = line_chart(lines, x_label="step", log=True, mark=mark)
-    return tag("figure", title, legend(lines), chart)
+    chart = line_chart(lines, x_label="step", first=first, every=every, log=True, mark=mark)
+    return tag("figure", caption, legend(lines), chart)
 
 
 def overlay_section(replay: Replay, signature: Signature) -> Html:
@@ -68,16 +86,15 @@ def overlay_section(replay: Replay, signature: Signature) -> Html:
         for number, episode in enumerate(chosen(replay, EPISODES))
         for figure in _overlay(replay, signature, episode, opened=number == 0)
     ]
-    return tag(
-        "section",
-        tag("h2", "Original and artifact"),
+    return section(
+        "overlay",
+        "Original and artifact",
         tag(
             "p",
             "The recorded original below, the artifact as dashes on top. Shown are the episode "
             "that takes most of its tolerance, and the longest of other rows.",
         ),
         *figures,
-        id="overlay",
     )
 
 
@@ -175,25 +192,22 @@ def returns_section(
             )
         )
     said = tag("p", str(compared)) if compared else None
-    return tag("section", tag("h2", f"Returns in {where}"), said, *figures, id="returns")
+    return section("returns", f"Returns in {where}", said, *figures)
 
 
 def latency_section(times: dict[str, Array]) -> Html:
     """How long a step takes on the machine that wrote the report."""
-    figures = []
-    for name, taken in times.items():
-        p50, p99, worst = (float(each) for each in np.percentile(taken, (50, 99, 100)))
-        marks = {f"median {p50:.1f} µs": p50}
-        words = f"median {p50:.1f} µs, 99 % below {p99:.1f} µs, worst {worst:.0f} µs"
-        figures.append(
-            tag(
-                "figure",
-                tag("figcaption", tag("b", name), f" {words}"),
-                histogram(taken, x_label="µs", marks=marks),
-            )
-        )
     head = f"{TIMED_STEPS:,} steps of one row, one thread, timed while this report was written."
-    return tag("section", tag("h2", "Latency"), tag("p", head), *figures, id="latency")
+    figures = [latency_figure(name, taken) for name, taken in times.items()]
+    return section("latency", "Latency", tag("p", head), *figures)
+
+
+def latency_figure(name: str, taken_us: Array) -> Html:
+    """How often a step took how long."""
+    p50, p99, worst = (float(each) for each in np.percentile(taken_us, (50, 99, 100)))
+    words = f" median {p50:.1f} µs, 99 % below {p99:.1f} µs, worst {worst:,.0f} µs"
+    chart = histogram(taken_us, x_label="µs", marks={f"median {p50:.1f} µs": p50})
+    return tag("figure", tag("figcaption", tag("b", name), words), chart)
 
 
 def memory_section(replay: Replay, memories: Sequence[Memory]) -> Html | None:
@@ -205,13 +219,17 @@ def memory_section(replay: Replay, memories: Sequence[Memory]) -> Html | None:
     stop = min(episode.stop, episode.start + MOST_STEPS)
     figures = []
     for memory in memories:
-        values = replay.memory[memory.name][episode.start : stop]
-        axis = memory.shape.index(BATCH) if BATCH in memory.shape else None
-        row = values if axis is None else np.take(values, episode.row, axis=axis + 1)
-        figures.append(memory_figure(memory, _flat(row), x_label="step", first=episode.start))
+        flat = row_of(memory, replay.memory[memory.name][episode.start : stop], episode.row)
+        figures.append(memory_figure(memory, flat, x_label="step", first=episode.start))
     shown = f"Row {episode.row}, steps {episode.start} to {stop - 1}"
     head = f"{shown}; one line of a strip is one element."
-    return tag("section", tag("h2", "Memory"), tag("p", head), *figures, id="memory")
+    return section("memory", "Memory", tag("p", head), *figures)
+
+
+def row_of(memory: Memory, values: Array, row: int) -> Array:
+    """(steps, elements): what one row remembered."""
+    axis = memory.shape.index(BATCH) if BATCH in memory.shape else None
+    return _flat(values if axis is None else np.take(values, row, axis=axis + 1))
 
 
 def memory_figure(memory: Memory, flat: Array, *, x_label: str, first: int = 0) -> Html:
@@ -243,9 +261,9 @@ def influence_section(found: Influence) -> Html:
         class_="legend",
     )
     picture = heat_map(found.values, found.rows, found.columns)
-    return tag(
-        "section",
-        tag("h2", "What moves what"),
+    return section(
+        "influence",
+        "What moves what",
         tag("p", head),
         keys,
         tag(
@@ -256,7 +274,6 @@ def influence_section(found: Influence) -> Html:
             role="region",
             aria_label="heat map of influence",
         ),
-        id="influence",
     )
 
 

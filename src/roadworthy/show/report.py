@@ -17,17 +17,17 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.show import pictures, tables
 from roadworthy.show.flight_report import flight_page
 from roadworthy.show.graph import graph_section
-from roadworthy.show.html import Html, asset, joined, page, tag
 from roadworthy.show.influence import influence
 from roadworthy.show.origin import origin_section
+from roadworthy.show.page import document, save
 from roadworthy.show.recording import replayed, step_times_us
-from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle, is_bundle, readable
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.flight import FlightRecord
+from roadworthy.spec.html import Html, joined, tag
 from roadworthy.spec.trace import Trace, refuse_unfit
 
 Env = str | Callable[[], Any]
-_PAGE = b"<!doctype html"
 
 
 @answers
@@ -99,34 +99,6 @@ def _refuse_together(
             "bundle= is what flew, and this is no flight", where="bundle",
             hint="rw.report('flight.npz', bundle='walker/')",
         )  # fmt: skip
-
-
-def save(text: str, place: Path) -> Path:
-    """The path, at which the text now is."""
-    if place.is_dir():
-        raise UsageError(f"{place} is a folder", hint=f"name a file: {place / 'report.html'}")
-    if not place.parent.is_dir():
-        raise UsageError(f"there is no folder {place.parent}", hint=f"mkdir -p {place.parent}")
-    _refuse_other_file(place)
-    place.write_text(text, encoding="utf-8")
-    return place
-
-
-def _refuse_other_file(place: Path) -> None:
-    """An error before something is lost: only a page may be written over, and no bundle touched."""
-    if is_bundle(place.parent):
-        raise UsageError(
-            f"{place.parent} is a bundle, and holds nothing but what its sums list",
-            hint=f"write beside it: {place.parent.resolve().parent / 'report.html'}",
-        )
-    if not place.exists():
-        return
-    with readable(place), place.open("rb") as file:
-        begins = file.read(len(_PAGE))
-    if not begins.lower().startswith(_PAGE):
-        raise UsageError(
-            f"{place} is there already, and is no report", hint="name another file with -o"
-        )
 
 
 def _own_certificate(bundle: Bundle) -> Certificate:
@@ -207,20 +179,3 @@ def _played(
 def _written(title: str, certificate: Certificate, sections: Sequence[Html | None]) -> str:
     head = joined((tables.verdict(certificate), tag("p", tables.headline(certificate))))
     return document(title, head, sections)
-
-
-def document(title: str, head: Html, sections: Sequence[Html | None]) -> str:
-    """The whole file: a heading, links to the sections, the sections."""
-    shown = [section for section in sections if section is not None]
-    body = joined(
-        (
-            tag("header", tag("p", "Roadworthy", class_="brand"), tag("h1", title), head),
-            tag("nav", id="contents", aria_label="sections"),
-            tag("main", *shown),
-        )
-    )
-    style = asset("theme.css") + asset("report.css")
-    template = asset("report.html")
-    return page(
-        template, title=f"{title}: report", body=body, style=style, script=asset("report.js")
-    )

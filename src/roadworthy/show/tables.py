@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from roadworthy.doctor.pages import codes, page
 from roadworthy.errors import Finding
-from roadworthy.show.html import Html, Part, tag
+from roadworthy.show.page import section
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.html import Html, Part, tag
 from roadworthy.spec.limits import size_text
 from roadworthy.spec.port import Memory, Port
 from roadworthy.spec.signature import Signature
@@ -70,12 +71,11 @@ def checks_section(certificate: Certificate) -> Html:
         for check in certificate.checks
     ]
     columns = ("", "check", "claim", ">steps", ">of what is allowed")
-    return tag(
-        "section",
-        tag("h2", "What was compared"),
+    return section(
+        "checks",
+        "What was compared",
         table(columns, rows, caption="Each check, and how much of its tolerance it takes"),
         _worst_table(certificate),
-        id="checks",
     )
 
 
@@ -129,12 +129,11 @@ def ports_section(signature: Signature) -> Html:
     action = (
         f"The action {signature.action.output!r} is {signature.action}." if signature.action else ""
     )
-    return tag(
-        "section",
-        tag("h2", "Ports"),
+    return section(
+        "ports",
+        "Ports",
         tag("p", period + action) if period or action else None,
         table(("", "name", "type", "unit", "meaning"), rows, caption="What goes in and out"),
-        id="ports",
     )
 
 
@@ -143,7 +142,7 @@ def findings_section(findings: Sequence[Finding]) -> Html:
     known = set(codes())
     listed = [_finding(each, known) for each in findings]
     nothing = tag("p", "Nothing was found that a person should look at.", class_="quiet")
-    return tag("section", tag("h2", "Findings"), *(listed or [nothing]), id="findings")
+    return section("findings", "Findings", *(listed or [nothing]))
 
 
 def _finding(finding: Finding, known: set[str]) -> Html:
@@ -187,11 +186,10 @@ def provenance_section(bundle: Bundle) -> Html:
         (name, size_text(len(data)), tag("code", hashlib.sha256(data).hexdigest()))
         for name, data in bundle.files.items()
     ]
-    return tag(
-        "section",
-        tag("h2", "Provenance"),
+    return section(
+        "provenance",
+        "Provenance",
         table(("made with", "version"), made, caption="What made it") if made else None,
         tag("p", tag("b", "Waived: "), ", ".join(waived)) if waived else None,
         table(("file", ">size", "SHA-256"), files, caption="Every file and its sum"),
-        id="provenance",
     )

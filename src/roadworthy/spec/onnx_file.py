@@ -96,7 +96,7 @@ def summary(model: bytes) -> ModelSummary:
     )
 
 
-def graph(model: bytes) -> ModelGraph:
+def outline(model: bytes) -> ModelGraph:
     """The nodes and weights of an ONNX file; branches nest no deeper than _DEEPEST."""
     graphs = Message(model).inside("graph")
     tensors = [each for one in graphs for each in one.inside("initializer")]

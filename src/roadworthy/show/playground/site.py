@@ -9,11 +9,12 @@ from pathlib import Path
 from roadworthy.errors import UsageError
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
-from roadworthy.show.html import Html, asset, page, tag
+from roadworthy.show.page import asset, page
 from roadworthy.show.playground.contents import assignment, contents
 from roadworthy.show.playground.engines import FILES, PageEngine, page_engine
 from roadworthy.show.playground.environments import page_environment
 from roadworthy.spec.bundle import POLICY, Bundle
+from roadworthy.spec.html import Html, tag
 
 _HERE = "roadworthy.show.playground"
 SCRIPTS = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
-from string import Template
 from typing import Union
 
 # What may stand inside an element.
@@ -42,13 +40,3 @@ def _escaped(part: Part) -> str:
     if isinstance(part, (list, tuple)):
         return joined(part)
     return html.escape(str(part))
-
-
-def asset(name: str, *, of: str = "roadworthy.show") -> str:
-    """The text of a file in the `assets` of a package."""
-    return files(of).joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def page(template: str, *, title: str, body: Html, **parts: str) -> str:
-    """The template with its places filled; only the title is plain text, and is escaped."""
-    return Template(template).substitute(title=html.escape(title), body=body, **parts)
