@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roadworthy.cli.worker import perform
+from roadworthy.cli.running import perform
 from roadworthy.deploy.many.local import run_local
 from roadworthy.deploy.many.ray import run_ray
 from roadworthy.deploy.many.task import Task

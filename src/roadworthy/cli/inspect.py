@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
-from roadworthy.cli import c_sizes, checkpoint, foreign, operators
+from roadworthy.cli import c_sizes, checkpoint, foreign
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -23,7 +23,7 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.describing import Described
-from roadworthy.cli.graph import graph_lines
+from roadworthy.cli.graph import graph_lines, operators_json, show_operators
 from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
 from roadworthy.cli.options import SHOWN, AsJson, AxisSizes, Only, Trust
 from roadworthy.cli.values import node_values, refuse_lone_file, values_table
@@ -126,9 +126,9 @@ def inspect(
     model = files.get(POLICY if bundle else path.name, b"")
     if operators_only:
         if as_json:
-            print_json(operators.described(model))
+            print_json(operators_json(model))
         else:
-            operators.show(model)
+            show_operators(model)
         return
     if as_c:
         assert signature is not None

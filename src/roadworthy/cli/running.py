@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +14,6 @@ from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, table, working
 from roadworthy.cli.options import ManyAtOnce
-from roadworthy.cli.worker import perform
 from roadworthy.deploy.many import records
 from roadworthy.deploy.many.local import run_local
 from roadworthy.deploy.many.task import Outcome, Task
@@ -44,6 +46,20 @@ def run_all(
     _print([outcomes[task.name] for task in tasks], row, columns, as_json=as_json)
     if any(outcome.code for outcome in outcomes.values()):
         raise typer.Exit(1)
+
+
+def perform(task: Task) -> Outcome:
+    """Exit code and printed JSON of a task, in a worker: the command as a user would type it."""
+    from roadworthy.cli.app import run  # PyTorch comes with it, and only where the work is done
+
+    printed, code = io.StringIO(), 0
+    os.chdir(task.cwd)
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            run([*task.words, "--json"])
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else int(left.code is not None)
+    return Outcome(task=task, code=code, printed=printed.getvalue())
 
 
 def _running(tasks: Sequence[Task], at_once: ManyAtOnce) -> Iterator[Outcome]:

@@ -40,9 +40,9 @@ def culprit(error: BaseException) -> tuple[str, bool]:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         place = Path(frame.filename).resolve()
         if _OWN in place.parents:
-            return f"{place.relative_to(_OWN).as_posix()}:{frame.lineno} ({frame.line})", False
+            return _said(place.relative_to(_OWN).as_posix(), frame.lineno, frame.line), False
         if is_authors(place) and place.is_file():
-            return f"{place.name}:{frame.lineno} ({frame.line})", True
+            return _said(place.name, frame.lineno, frame.line), True
     return "", False
 
 
@@ -54,9 +54,7 @@ def current_line() -> str:
 def frame_line(frame: FrameType) -> str:
     """The line that a frame is at."""
     place = Path(frame.f_code.co_filename)
-    return (
-        f"{place.name}:{frame.f_lineno} ({linecache.getline(str(place), frame.f_lineno).strip()})"
-    )
+    return _said(place.name, frame.f_lineno, linecache.getline(str(place), frame.f_lineno))
 
 
 def quoted_line(text: str) -> str:
@@ -64,7 +62,7 @@ def quoted_line(text: str) -> str:
     for file, line, code in reversed(_QUOTED.findall(text)):
         place = Path(file)
         if is_authors(place):
-            return f"{place.name}:{line} ({code.strip()})"
+            return _said(place.name, line, code)
     return ""
 
 
@@ -86,7 +84,7 @@ def _lines(places: Iterable[type | FunctionType], pattern: str) -> Iterator[str]
         lines, first = inspect.getsourcelines(place)
         for offset, text in enumerate(lines):
             if re.search(pattern, text.strip()):
-                yield f"{file.name}:{first + offset} ({text.strip()})"
+                yield _said(file.name, first + offset, text)
 
 
 def code_of(where: str) -> str:
@@ -114,8 +112,12 @@ def _deepest(frames: traceback.StackSummary) -> str:
     for frame in reversed(frames):
         place = Path(frame.filename).resolve()
         if is_authors(place) and place.is_file():
-            return f"{place.name}:{frame.lineno} ({frame.line})"
+            return _said(place.name, frame.lineno, frame.line)
     return ""
+
+
+def _said(file: str, line: object, code: str | None) -> str:
+    return f"{file}:{line} ({str(code).strip()})"
 
 
 def _file(kind: type | FunctionType) -> Path | None:
