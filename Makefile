@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Two workers on two cores: a thread that waits for work must not spin beside them.
 PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
-SHIPPED := src/roadworthy/playground/vendor
+SHIPPED := src/roadworthy/show/playground/vendor
 
 .PHONY: demo quick test test-rest test-long test-all chromium vendor check bench boards docs format clean
 
@@ -46,7 +46,7 @@ chromium:
 # What the playground ships, from npm by its lock file. Only for another version of it.
 vendor: $(READY)
 	npm ci --ignore-scripts --prefix $(SHIPPED)
-	$(BIN)/python -m roadworthy.playground.vendor_files $(SHIPPED)/node_modules/onnxruntime-web
+	$(BIN)/python -m roadworthy.show.playground.vendor_files $(SHIPPED)/node_modules/onnxruntime-web
 	rm -r $(SHIPPED)/node_modules
 
 check: $(READY_ALL)

@@ -27,7 +27,7 @@ from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.environment import ExportableEnvironment, Input, Memory, Output
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.quiet import quiet
+from roadworthy.errors.quiet import quiet
 from roadworthy.runtime.latency import interleaved
 from roadworthy.spec.bundle import POLICY
 

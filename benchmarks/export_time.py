@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
-from roadworthy.quiet import quiet
+from roadworthy.errors.quiet import quiet
 
 ROWS = 3
 BARE = "bare torch"

@@ -35,10 +35,11 @@ import numpy as np
 import torch
 
 import roadworthy as rw
+from roadworthy.api.export import captured
+from roadworthy.api.options import ExportPlan
 from roadworthy.capture.capture import captured_graph
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.doctor.fixes.dtypes import is_low
-from roadworthy.exporting import ExportPlan, captured
 from roadworthy.program import Program
 from roadworthy.runtime import compiler
 from roadworthy.runtime.load import load

@@ -32,16 +32,16 @@ FIRST = (
 )  # fmt: skip
 # Title → where the names of a theme live; the first that fits has a name.
 THEMES = {
-    "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.exporting"),
+    "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.api.options"),
     "Normalisers and action steps": ("roadworthy.spec.transforms",),
     "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.envs"),
-    "Seeing": ("roadworthy.reporting", "roadworthy.playground", "roadworthy.spec.flight"),
-    "Diagnosing": ("roadworthy.diagnosing",),
+    "Seeing": ("roadworthy.show", "roadworthy.show.playground", "roadworthy.spec.flight"),
+    "Diagnosing": ("roadworthy.api.diagnose",),
     "Other frameworks": (
         "roadworthy.adapters",
-        "roadworthy.door",
+        "roadworthy.api.to_source",
         "roadworthy.compat",
-        "roadworthy.emitting",
+        "roadworthy.deploy.emit",
     ),
     "Errors": ("roadworthy.errors",),
     "More": ("",),

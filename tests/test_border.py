@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import roadworthy as rw
-from roadworthy import lines
-from roadworthy.border import answers
+from roadworthy.errors import lines
+from roadworthy.errors.unforeseen import answers
 
 CALLS = ("export", "export_environment", "verify", "diagnose", "load", "play", "discover",
          "to_source", "export_policy_as_onnx")  # fmt: skip
@@ -38,7 +38,7 @@ def test_a_mistake_of_ours_names_our_line_and_asks_for_a_report() -> None:
         answers(lines.place_of)(None)  # type: ignore[arg-type]
     (finding,) = caught.value.findings
     assert finding.code == "RW900"
-    assert finding.where.startswith("lines.py:")
+    assert finding.where.startswith("errors/lines.py:")
     assert finding.what.startswith("Roadworthy did not foresee this: TypeError: expected string")
     assert "please report it with its traceback" in finding.hint
     assert isinstance(caught.value.__cause__, TypeError)

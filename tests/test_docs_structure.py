@@ -98,7 +98,8 @@ def allowed() -> dict[str, set[str]]:
             names = set(found)
         elif "everything up to" in text:
             order = list(found)
-            names |= set(order[: order.index("door") + 1])
+            (last,) = names - {"deploy"}
+            names |= set(order[: order.index(last) + 1])
         elif "everything but" in text:
             names = ROOMS - names - set(rooms)
         found |= dict.fromkeys(rooms, names)

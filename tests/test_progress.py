@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.progress import told
+from roadworthy.errors.progress import told
 
 SLOW = """
 import sys, time
-from roadworthy.progress import told
+from roadworthy.errors.progress import told
 with told({progress}) as say:
     say("the first stage")
     time.sleep(2.6)

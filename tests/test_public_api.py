@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import torch
 
 import roadworthy as rw
+from roadworthy.api.options import ExportPlan
+from roadworthy.api.to_source import KEYWORDS
 
 NAMES = [
     "About", "Adapter", "Argmax", "Argument", "Attribute", "BatchSpecialised", "Bundle",
@@ -76,6 +79,16 @@ def test_public_methods_of_a_result_are_annotated(name: str) -> None:
     for _, method in inspect.getmembers(getattr(rw, name), inspect.isfunction):
         if not method.__name__.startswith("_"):
             assert "return" in method.__annotations__, method
+
+
+def test_keywords_of_a_call_are_those_of_source_and_options() -> None:
+    taken = [set(inspect.signature(call).parameters) for call in (rw.export, rw.diagnose)]
+    described = {each.name for each in fields(rw.Source)}
+    assert set(KEYWORDS) <= described & taken[0] & taken[1]
+    # An adapter says these; the frames of an action are said to the export itself.
+    assert described - set(KEYWORDS) == {"module", "frame_skip", "meaning", "rewritten", "origin"}
+    asked = taken[0] - {"source", "folder", "options", "framework", *KEYWORDS}
+    assert asked <= {each.name for each in fields(ExportPlan)}
 
 
 def test_version_is_that_of_the_distribution() -> None:

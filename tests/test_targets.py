@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from roadworthy import targets
-from roadworthy.cli import target_help
+from roadworthy.cli import options
 from roadworthy.errors import UsageError
 from roadworthy.targets import TARGETS, Target
 
@@ -59,8 +59,8 @@ def test_a_place_where_policies_run_is_answered_with_what_is_written_for_it() ->
 
 
 def test_help_on_the_command_line_is_read_off_the_table() -> None:
-    assert all(f"{row.name}" in target_help.WRITTEN for row in TARGETS.values())
-    assert all(row.about in target_help.WRITTEN for row in TARGETS.values())
-    assert target_help.RUN == "onnx (the default), torch_export, aoti, c or wasm; again for more."
-    assert target_help.TRUST == "Open files that are code: torch_export, aoti and c."
-    assert "Whose graph: onnx or torch_export." in target_help.SHOWN
+    assert all(f"{row.name}" in options.WRITTEN for row in TARGETS.values())
+    assert all(row.about in options.WRITTEN for row in TARGETS.values())
+    assert options.RUN == "onnx (the default), torch_export, aoti, c or wasm; again for more."
+    assert options.TRUST == "Open files that are code: torch_export, aoti and c."
+    assert "Whose graph: onnx or torch_export." in options.SHOWN

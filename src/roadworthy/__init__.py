@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roadworthy.adapters import Adapter as Adapter
+    from roadworthy.api.diagnose import Diagnosis as Diagnosis
+    from roadworthy.api.diagnose import diagnose as diagnose
+    from roadworthy.api.export import export as export
+    from roadworthy.api.export import export_environment as export_environment
+    from roadworthy.api.options import ExportOptions as ExportOptions
+    from roadworthy.api.to_source import to_source as to_source
+    from roadworthy.api.verify import verify as verify
     from roadworthy.compat.isaaclab import export_policy_as_onnx as export_policy_as_onnx
-    from roadworthy.diagnosing import Diagnosis as Diagnosis
-    from roadworthy.diagnosing import diagnose as diagnose
-    from roadworthy.door import to_source as to_source
-    from roadworthy.emitting.writing import emit as emit
+    from roadworthy.deploy.emit.writing import emit as emit
     from roadworthy.environment.discovery import discover as discover
     from roadworthy.envs.closed_loop import ClosedLoop as ClosedLoop
     from roadworthy.envs.play import Episodes as Episodes
@@ -35,19 +39,16 @@ if TYPE_CHECKING:
     from roadworthy.errors import RoadworthyError as RoadworthyError
     from roadworthy.errors import RoadworthyWarning as RoadworthyWarning
     from roadworthy.errors import UsageError as UsageError
-    from roadworthy.exporting import ExportOptions as ExportOptions
-    from roadworthy.exporting import export as export
-    from roadworthy.exporting import export_environment as export_environment
-    from roadworthy.playground.site import web as web
-    from roadworthy.reporting.compare import PolicyComparison as PolicyComparison
-    from roadworthy.reporting.compare import compare as compare
-    from roadworthy.reporting.report import report as report
     from roadworthy.runtime.flight import FlightRecorder as FlightRecorder
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
     from roadworthy.runtime.protocol import PolicyLike as PolicyLike
     from roadworthy.runtime.protocol import PolicyWrapper as PolicyWrapper
     from roadworthy.runtime.state import PolicyState as PolicyState
+    from roadworthy.show.compare import PolicyComparison as PolicyComparison
+    from roadworthy.show.compare import compare as compare
+    from roadworthy.show.playground.site import web as web
+    from roadworthy.show.report import report as report
     from roadworthy.source import Argument as Argument
     from roadworthy.source import Attribute as Attribute
     from roadworthy.source import Source as Source
@@ -64,71 +65,52 @@ if TYPE_CHECKING:
     from roadworthy.spec.transforms import ScaleOffset as ScaleOffset
     from roadworthy.spec.transforms import ScaleToBounds as ScaleToBounds
     from roadworthy.spec.transforms import Tanh as Tanh
-    from roadworthy.verifying import verify as verify
 
 __version__ = "0.1.0"
 
-# Name → where it lives. Looked up on first use, so that importing the package costs nothing.
+# Where each name lives. Looked up on first use, so that importing the package costs nothing.
+_NAMES = {
+    "adapters": "Adapter",
+    "api.diagnose": "Diagnosis diagnose",
+    "api.export": "export export_environment",
+    "api.options": "ExportOptions",
+    "api.to_source": "to_source",
+    "api.verify": "verify",
+    "compat.isaaclab": "export_policy_as_onnx",
+    "deploy.emit.writing": "emit",
+    "environment.discovery": "discover",
+    "envs.closed_loop": "ClosedLoop",
+    "envs.play": "Episodes play",
+    "errors": "BatchSpecialised BundleCorrupt BundleError CertificateFailed ExportError Finding "
+    "InternalError MissingExtra PortMismatch RoadworthyError RoadworthyWarning UsageError",
+    "runtime.flight": "FlightRecorder",
+    "runtime.load": "load",
+    "runtime.policy": "Policy",
+    "runtime.protocol": "PolicyLike PolicyWrapper",
+    "runtime.state": "PolicyState",
+    "show.compare": "PolicyComparison compare",
+    "show.playground.site": "web",
+    "show.report": "report",
+    "source": "Argument Attribute Source",
+    "spec.bundle": "Bundle",
+    "spec.certificate": "Certificate",
+    "spec.flight": "FlightRecord",
+    "spec.port": "About",
+    "spec.signature": "Signature",
+    "spec.transforms": "Argmax Clip EpsInsideRoot EpsOutsideRoot MultiDiscrete ScaleOffset "
+    "ScaleToBounds Tanh",
+}
 _HOMES = {
-    "About": "roadworthy.spec.port",
-    "Adapter": "roadworthy.adapters",
-    "Argmax": "roadworthy.spec.transforms",
-    "Argument": "roadworthy.source",
-    "Attribute": "roadworthy.source",
-    "BatchSpecialised": "roadworthy.errors",
-    "Bundle": "roadworthy.spec.bundle",
-    "BundleCorrupt": "roadworthy.errors",
-    "BundleError": "roadworthy.errors",
-    "Certificate": "roadworthy.spec.certificate",
-    "CertificateFailed": "roadworthy.errors",
-    "Clip": "roadworthy.spec.transforms",
-    "ClosedLoop": "roadworthy.envs.closed_loop",
-    "Diagnosis": "roadworthy.diagnosing",
-    "Episodes": "roadworthy.envs.play",
-    "EpsInsideRoot": "roadworthy.spec.transforms",
-    "EpsOutsideRoot": "roadworthy.spec.transforms",
-    "ExportError": "roadworthy.errors",
-    "ExportOptions": "roadworthy.exporting",
-    "Finding": "roadworthy.errors",
-    "FlightRecord": "roadworthy.spec.flight",
-    "FlightRecorder": "roadworthy.runtime.flight",
-    "InternalError": "roadworthy.errors",
-    "MissingExtra": "roadworthy.errors",
-    "MultiDiscrete": "roadworthy.spec.transforms",
-    "Policy": "roadworthy.runtime.policy",
-    "PolicyComparison": "roadworthy.reporting.compare",
-    "PolicyLike": "roadworthy.runtime.protocol",
-    "PolicyState": "roadworthy.runtime.state",
-    "PolicyWrapper": "roadworthy.runtime.protocol",
-    "PortMismatch": "roadworthy.errors",
-    "RoadworthyError": "roadworthy.errors",
-    "RoadworthyWarning": "roadworthy.errors",
-    "ScaleOffset": "roadworthy.spec.transforms",
-    "ScaleToBounds": "roadworthy.spec.transforms",
-    "Signature": "roadworthy.spec.signature",
-    "Source": "roadworthy.source",
-    "Tanh": "roadworthy.spec.transforms",
-    "UsageError": "roadworthy.errors",
-    "compare": "roadworthy.reporting.compare",
-    "diagnose": "roadworthy.diagnosing",
-    "discover": "roadworthy.environment.discovery",
-    "emit": "roadworthy.emitting.writing",
-    "export": "roadworthy.exporting",
-    "export_environment": "roadworthy.exporting",
-    "export_policy_as_onnx": "roadworthy.compat.isaaclab",
-    "load": "roadworthy.runtime.load",
-    "play": "roadworthy.envs.play",
-    "report": "roadworthy.reporting.report",
-    "to_source": "roadworthy.door",
-    "verify": "roadworthy.verifying",
-    "web": "roadworthy.playground.site",
+    name: f"roadworthy.{home}"
+    for name, home in sorted((n, home) for home, names in _NAMES.items() for n in names.split())
 }
 # These live on the far side of PyTorch; without it, say what to install.
 _EXPORT_SIDE = (
     "roadworthy.compat",
-    "roadworthy.diagnosing",
+    "roadworthy.api.diagnose",
     "roadworthy.environment",
-    "roadworthy.exporting",
+    "roadworthy.api.export",
+    "roadworthy.api.options",
     "roadworthy.source",
 )
 

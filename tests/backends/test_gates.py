@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy import exporting
+from roadworthy.api import publish
 from roadworthy.backends.departures import departures
 from roadworthy.spec.certificate import Certificate
 
@@ -50,7 +50,7 @@ def test_refused_file_is_written_with_whole_sigmoids(
     assert certificate.passed
     # What departs no longer is not named.
     assert not [f for f in certificate.findings if f.code == "RW340" and "cell" in f.what]
-    monkeypatch.setattr(exporting, "has_sigmoids", lambda program: False)
+    monkeypatch.setattr(publish, "has_sigmoids", lambda program: False)
     with pytest.raises(rw.CertificateFailed):
         exported(tmp_path / "without")
 

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import roadworthy as rw
-from roadworthy.exporting import ExportPlan, captured
+from roadworthy.api.export import captured
+from roadworthy.api.options import ExportPlan
 from roadworthy.spec.bundle import POLICY
 
 # torch.onnx warns of its own parts; the backend keeps it quiet, torch.export does not.

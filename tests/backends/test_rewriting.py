@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from roadworthy.backends import rewriting, torchlib
 from roadworthy.backends.translations import own_translations
-from roadworthy.quiet import quiet
+from roadworthy.errors.quiet import quiet
 
 
 class Halves(nn.Module):

@@ -16,8 +16,8 @@ from roadworthy.cfile import kernels, library
 from roadworthy.cfile.constants import HANDED
 from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
 from roadworthy.cfile.source import HEAD, VECTORS, Code, code, widths
-from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime import compiler, trust
+from roadworthy.spec.onnx_graph import read
 
 STRICT = (
     "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wshadow",

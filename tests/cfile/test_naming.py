@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy import writing_c
+from roadworthy.api import write_c as writing_c
+from roadworthy.api.write_c import write_c
 from roadworthy.spec.port import BATCH
-from roadworthy.writing_c import write_c
 from tests.cfile.running import STRICT
 from tests.conftest import Exported
 

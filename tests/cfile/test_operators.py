@@ -14,9 +14,9 @@ from onnx import helper
 
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.source import code
-from roadworthy.onnxgraph.graph import read
 from roadworthy.runtime import compiler
 from roadworthy.runtime.telemetry import silent_onnxruntime
+from roadworthy.spec.onnx_graph import read
 from tests.cfile.running import model, run
 
 onnxruntime = silent_onnxruntime()

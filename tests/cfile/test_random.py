@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from roadworthy.api.export import captured
+from roadworthy.api.options import ExportPlan
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.errors import RoadworthyError
-from roadworthy.exporting import ExportPlan, captured
 from roadworthy.runtime.load import load
 from tests.generator import build, comparing, grammar
 from tests.generator.policy import Input, Node, Policy

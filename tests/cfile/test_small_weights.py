@@ -15,12 +15,12 @@ from onnx import helper
 from typer.testing import CliRunner
 
 import roadworthy as rw
+from roadworthy.api.shrink import shrink
 from roadworthy.cfile.kernels.panels import Storage, stored
 from roadworthy.cfolder.files import written
 from roadworthy.cfolder.interface import interface
 from roadworthy.cli.app import app
 from roadworthy.errors import CertificateFailed
-from roadworthy.shrinking import shrink
 from tests.cfile.running import STRICT, built, model, run
 from tests.conftest import Exported
 

@@ -15,8 +15,8 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.emitting import LAYOUTS
-from roadworthy.emitting import writing as emit_module
+from roadworthy.deploy.emit import LAYOUTS
+from roadworthy.deploy.emit import writing as emit_module
 from roadworthy.environment import Input, Memory, Output
 from tests.environment.robot import feedforward
 from tests.environment.robots import PdFourTicks

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from roadworthy.many.local import run_local
-from roadworthy.many.task import DIED
+from roadworthy.deploy.many.local import run_local
+from roadworthy.deploy.many.task import DIED
 from tests.many import work
 
 
@@ -38,7 +38,7 @@ def test_an_interrupt_lets_every_worker_put_its_things_away(tmp_path: Path) -> N
             pytest.fail("no task was to end")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("roadworthy.many.local.wait", lambda *_, **__: _interrupt(tmp_path))
+        patch.setattr("roadworthy.deploy.many.local.wait", lambda *_, **__: _interrupt(tmp_path))
         with pytest.raises(KeyboardInterrupt):
             interrupted()
     assert list(tmp_path.iterdir()) == []

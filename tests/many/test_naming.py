@@ -9,8 +9,9 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.cli.many import is_emitted, is_wanted, with_ray_address
-from roadworthy.many import naming, records
-from roadworthy.many.task import Outcome, Task
+from roadworthy.cli.options import ManyAtOnce
+from roadworthy.deploy.many import naming, records
+from roadworthy.deploy.many.task import Outcome, Task
 
 
 def test_names_are_the_paths_as_they_were_given() -> None:
@@ -138,7 +139,7 @@ def test_emitted_files_are_told_from_a_bundle_that_lost_its_manifest(tmp_path: P
 
 def test_two_ways_to_do_the_same_are_refused() -> None:
     with pytest.raises(rw.UsageError, match="--jobs and --ray are two ways"):
-        is_wanted(["a"], 2, "auto")
-    assert is_wanted(["a"], 1, None)
-    assert is_wanted(["runs/*.pt"], None, None)
-    assert not is_wanted(["a"], None, None)
+        is_wanted(["a"], ManyAtOnce(jobs=2, ray="auto"))
+    assert is_wanted(["a"], ManyAtOnce(jobs=1))
+    assert is_wanted(["runs/*.pt"], ManyAtOnce())
+    assert not is_wanted(["a"], ManyAtOnce())

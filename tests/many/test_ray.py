@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from roadworthy.cli.worker import perform
-from roadworthy.many.local import run_local
-from roadworthy.many.ray import run_ray
-from roadworthy.many.task import Task
+from roadworthy.cli.running import perform
+from roadworthy.deploy.many.local import run_local
+from roadworthy.deploy.many.ray import run_ray
+from roadworthy.deploy.many.task import Task
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from roadworthy.many.task import Outcome, Task
+from roadworthy.deploy.many.task import Outcome, Task
 
 
 def task(name: str, folder: Path, *words: str) -> Task:

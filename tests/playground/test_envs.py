@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
-from roadworthy.playground.environments import ENVIRONMENTS
+from roadworthy.show.playground.environments import ENVIRONMENTS
 from tests.browser import opened
 
 pytestmark = pytest.mark.slow
 
-ASSETS = Path(rw.__file__ or "").parent / "playground" / "assets"
+ASSETS = Path(rw.__file__ or "").parent / "show" / "playground" / "assets"
 STEPS = 300
 NAMES = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "Acrobot-v1", "CartPoleHiddenVelocity-v0")
 

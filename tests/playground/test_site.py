@@ -13,16 +13,17 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.cfile.lowering import Unsupported
-from roadworthy.playground.contents import contents
-from roadworthy.playground.environments import ENVIRONMENTS, page_environment
-from roadworthy.playground.site import write_site
-from roadworthy.playground.vendor_files import NAMES, unpacked
 from roadworthy.runtime.compiler import CannotCompile
+from roadworthy.show.playground.contents import contents
+from roadworthy.show.playground.environments import ENVIRONMENTS, page_environment
+from roadworthy.show.playground.site import write_site
+from roadworthy.show.playground.vendor_files import NAMES, unpacked
 from roadworthy.spec.bundle import POLICY
 from tests.cli.conftest import roadworthy
 from tests.conftest import Exported
 
-PACKED = Path(rw.__file__ or "").parent / "playground" / "vendor"
+PACKED = Path(rw.__file__ or "").parent / "show" / "playground" / "vendor"
+FIND_SPEC = "roadworthy.show.playground.engines.importlib.util.find_spec"
 
 
 def data_of(site: Path, name: str) -> dict[str, object]:
@@ -89,13 +90,13 @@ def test_environment_that_does_not_fit_is_refused(export_once: Callable[[str], E
 
 
 def without_zig(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roadworthy.playground.engines.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(FIND_SPEC, lambda name: None)
 
 
 def with_zig(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where zig is installed, but at once."""
-    monkeypatch.setattr("roadworthy.playground.engines.importlib.util.find_spec", lambda name: name)
-    monkeypatch.setattr("roadworthy.playground.engines.wasm_module", lambda texts: b"\0asm")
+    monkeypatch.setattr(FIND_SPEC, lambda name: name)
+    monkeypatch.setattr("roadworthy.show.playground.engines.wasm_module", lambda texts: b"\0asm")
 
 
 def test_compiled_policy_needs_no_runtime_of_others(
@@ -148,7 +149,7 @@ def test_policy_that_does_not_compile_runs_by_onnxruntime(
         raise error
 
     with_zig(monkeypatch)
-    monkeypatch.setattr("roadworthy.playground.engines.wasm_module", refuse)
+    monkeypatch.setattr("roadworthy.show.playground.engines.wasm_module", refuse)
     site = write_site(export_once("mlp").folder, tmp_path / "site")
     assert site.engine == "onnx"
     assert site.why == f"the policy does not compile here: {error.findings[0].what}"

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.reporting.flight import excursions, repeated, thinned, timing
+from roadworthy.show.charts import thinned
+from roadworthy.show.flight import excursions, repeated, timing
 from roadworthy.spec.samples import draw_ordinary
 from tests.cli.conftest import roadworthy
 from tests.conftest import Exported

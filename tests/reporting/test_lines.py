@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 import roadworthy as rw
-from roadworthy.reporting.graph import source_lines
-from roadworthy.runtime.onnx_file import graph
+from roadworthy.show.graph import source_lines
 from roadworthy.spec.bundle import POLICY
+from roadworthy.spec.onnx_file import outline
 
 
 class Walker(torch.nn.Module):
@@ -26,7 +26,7 @@ class Walker(torch.nn.Module):
 def test_nodes_know_the_line_of_their_author(tmp_path: Path) -> None:
     bundle = rw.export(Walker(), tmp_path / "walker", example={"obs": torch.zeros(1, 4)})
     lines = source_lines(bundle.files[POLICY])
-    multiplied = next(n for n in graph(bundle.files[POLICY]).nodes if n.operator == "Mul")
+    multiplied = next(n for n in outline(bundle.files[POLICY]).nodes if n.operator == "Mul")
     source, first = inspect.getsourcelines(Walker.forward)
     line = first + next(i for i, text in enumerate(source) if "obs * 2.0" in text)
     assert lines[multiplied.outputs[0]] == f"{Path(__file__).name}:{line}"

@@ -13,13 +13,13 @@ import torch
 
 import roadworthy as rw
 from roadworthy.envs.returns import compare_returns
-from roadworthy.reporting.graph import blocks
-from roadworthy.reporting.html import Html, joined, tag
-from roadworthy.reporting.influence import influence
-from roadworthy.reporting.recording import chosen, replayed
-from roadworthy.runtime.onnx_file import graph
+from roadworthy.show.graph import blocks
+from roadworthy.show.influence import influence
+from roadworthy.show.recording import chosen, replayed
 from roadworthy.spec.bundle import POLICY, TRACE
 from roadworthy.spec.certificate import Certificate, Check, Difference
+from roadworthy.spec.html import Html, joined, tag
+from roadworthy.spec.onnx_file import outline
 from roadworthy.spec.trace import Trace
 from tests.conftest import Exported
 
@@ -153,7 +153,7 @@ def test_influence_has_the_signs_of_a_linear_policy(tmp_path: Path) -> None:
 def test_graph_has_every_node_and_every_weight(export_once: Callable[[str], Exported]) -> None:
     onnx = pytest.importorskip("onnx")
     model = export_once("lstm").bundle.files[POLICY]
-    found, truth = graph(model), onnx.load_from_string(model).graph
+    found, truth = outline(model), onnx.load_from_string(model).graph
     assert [node.operator for node in found.nodes] == [node.op_type for node in truth.node]
     assert [node.inputs for node in found.nodes] == [tuple(node.input) for node in truth.node]
     assert {name: shape for name, (_, shape) in found.weights.items()} == {

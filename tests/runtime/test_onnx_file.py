@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from roadworthy.runtime.onnx_file import metadata
+from roadworthy.spec.onnx_file import metadata
 from tests.conftest import Exported
 
 

@@ -204,10 +204,10 @@ def test_a_queue_that_is_declared_as_one_is_not_called_idle_for_its_oldest(tmp_p
 def test_a_difference_of_an_operator_that_departs_is_answered_by_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from roadworthy import exporting
+    from roadworthy.api import publish
 
     # Else the file would be written once more with whole sigmoids, and pass.
-    monkeypatch.setattr(exporting, "has_sigmoids", lambda program: False)
+    monkeypatch.setattr(publish, "has_sigmoids", lambda program: False)
 
     class Gated(nn.Module):
         def __init__(self) -> None:

@@ -19,8 +19,8 @@ import torch
 from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
+from roadworthy.errors.quiet import quiet
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY
 from roadworthy.runtime.inductor import passing_cache
 from roadworthy.targets import TARGETS

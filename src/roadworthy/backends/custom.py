@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from roadworthy.errors import ExportError, UsageError
-from roadworthy.lines import user_line
+from roadworthy.errors.lines import user_line
+from roadworthy.errors.quiet import quiet
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 
 Table = Mapping[Any, Callable[..., Any]]
 

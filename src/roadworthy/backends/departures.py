@@ -15,7 +15,7 @@ import torch
 
 from roadworthy.backends.translations.recurrent import left_to_onnxruntime
 from roadworthy.errors import Finding
-from roadworthy.lines import quoted_line
+from roadworthy.errors.lines import quoted_line
 from roadworthy.program import Program
 
 CODE = "RW340"

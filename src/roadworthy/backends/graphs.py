@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from roadworthy.errors import BatchSpecialised, ExportError, Finding
+from roadworthy.errors.quiet import quiet
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 from roadworthy.runtime.archive import METADATA_KEY, STEP, SUBSTEP
 from roadworthy.spec.bundle import SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port

@@ -28,8 +28,8 @@ from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
 from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding
+from roadworthy.errors.quiet import quiet
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.spec.bundle import LINES_KEY, POLICY, SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port

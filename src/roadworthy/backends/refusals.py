@@ -12,7 +12,7 @@ import torch
 
 from roadworthy.backends.replacements import replacement
 from roadworthy.errors import ExportError, Finding
-from roadworthy.lines import quoted_line, user_line
+from roadworthy.errors.lines import quoted_line, user_line
 
 _MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _NO_KERNEL = re.compile(

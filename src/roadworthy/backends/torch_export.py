@@ -12,8 +12,8 @@ from torch.export.pt2_archive._package import package_pt2
 from roadworthy.backends import Settings
 from roadworthy.backends.graphs import extra_files, fitting, without_notes
 from roadworthy.errors import ExportError
+from roadworthy.errors.quiet import quiet
 from roadworthy.program import Program
-from roadworthy.quiet import quiet
 from roadworthy.targets import TARGETS
 
 

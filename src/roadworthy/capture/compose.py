@@ -30,7 +30,7 @@ from roadworthy.capture.state.ports import (
     versions,
 )
 from roadworthy.errors import ExportError, UsageError
-from roadworthy.lines import return_line
+from roadworthy.errors.lines import return_line
 from roadworthy.source import STARTED, Source
 from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete

@@ -11,7 +11,7 @@ import torch
 
 from roadworthy.capture.failures.capture_rules import WRITES_DATA
 from roadworthy.capture.state.entered import is_authors_code
-from roadworthy.lines import source_line
+from roadworthy.errors.lines import source_line
 
 _LOST = "fake tensor in the exported program constant's list"
 

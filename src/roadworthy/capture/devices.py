@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from roadworthy.capture.moving import KINDS, compares_idly, only_moves
-from roadworthy.lines import LIBRARIES
+from roadworthy.errors.lines import LIBRARIES
 
 CPU = torch.device("cpu")
 # What stays as it is: the processor, and tensors that have no values anywhere.

@@ -26,7 +26,7 @@ from roadworthy.capture.memory import (
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.starts import Works, declaration_of, made_at_first
 from roadworthy.errors import ExportError, RoadworthyError, UsageError
-from roadworthy.lines import current_line
+from roadworthy.errors.lines import current_line
 from roadworthy.spec.tolerance import SAME_POLICY
 
 Results = tuple[torch.Tensor, ...]

@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from roadworthy.errors import ExportError
-from roadworthy.lines import current_line
+from roadworthy.errors.lines import current_line
 
 _FILLING = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1}
 

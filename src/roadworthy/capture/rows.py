@@ -9,7 +9,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from roadworthy.capture.state.draws import reaches_output
 from roadworthy.errors import BatchSpecialised, Finding
-from roadworthy.lines import quoted_line
+from roadworthy.errors.lines import quoted_line
 
 _aten = torch.ops.aten
 _SQUEEZES = (_aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims)

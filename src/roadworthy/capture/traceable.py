@@ -14,7 +14,7 @@ from torch.distributions import Distribution
 from torch.nn.modules import transformer
 from torch.overrides import TorchFunctionMode
 
-from roadworthy.quiet import quiet
+from roadworthy.errors.quiet import quiet
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
 from roadworthy.cfile.statements import Branch, Statement, Store, natural_order
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, nodes, size
 from roadworthy.errors import ExportError
-from roadworthy.onnxgraph.graph import Declared, Graph, Node
+from roadworthy.spec.onnx_graph import Declared, Graph, Node
 from roadworthy.spec.port import Array
 
 # Larger than any policy: a file that asks for more is a mistake or an attack.

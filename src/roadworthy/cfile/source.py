@@ -16,7 +16,7 @@ from roadworthy.cfile.lowering import Lowered, lowered
 from roadworthy.cfile.operators import OPERATORS
 from roadworthy.cfile.planning import planned
 from roadworthy.cfile.render import Writer
-from roadworthy.onnxgraph.graph import Declared, Graph
+from roadworthy.spec.onnx_graph import Declared, Graph
 from roadworthy.spec.port import BATCH, Array
 
 ABI = 1

@@ -13,7 +13,7 @@ from roadworthy.cfile.lowering import Unsupported
 from roadworthy.cfile.source import Code, Place, code, unique
 from roadworthy.cfolder.naming import is_declared
 from roadworthy.errors import UsageError, did_you_mean
-from roadworthy.onnxgraph.graph import read
+from roadworthy.spec.onnx_graph import read
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.signature import Signature
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import typer
 
 import roadworthy
-from roadworthy.border import unforeseen
 from roadworthy.cli import (
     bench,
     c_files,
@@ -33,7 +32,9 @@ from roadworthy.cli import (
 )
 from roadworthy.cli.console import print_findings
 from roadworthy.cli.many import with_ray_address
+from roadworthy.cli.options import spread
 from roadworthy.errors import CertificateFailed, RoadworthyError, RoadworthyWarning
+from roadworthy.errors.unforeseen import unforeseen
 
 FAILED_CERTIFICATE, USAGE, INTERRUPTED = 1, 2, 130
 _DEBUG = "--debug"
@@ -92,7 +93,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
 }
 for _name, _verb in _VERBS.items():
-    app.command(_name)(_interruptible(_verb))
+    app.command(_name)(_interruptible(spread(_verb)))
 
 
 def run(arguments: list[str] | None = None) -> None:

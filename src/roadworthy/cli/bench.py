@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, table, working
+from roadworthy.cli.options import RUN, AsJson, Canary, Folder, Trust
 from roadworthy.runtime.engine import OnnxEngine
 from roadworthy.runtime.latency import Latency, interleaved
 from roadworthy.runtime.load import from_bundle
@@ -24,17 +23,17 @@ STEP, PLAIN = "Policy.step", "InferenceSession.run"
 
 
 def bench(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    folder: Folder,
     engines: Annotated[
         list[str] | None,
-        typer.Option("--engine", help=target_help.RUN),
+        typer.Option("--engine", help=RUN),
     ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
+    trust: Trust = False,
+    canary: Canary = True,
     batch: Annotated[int, typer.Option(min=1, help="Rows in each step.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Bursts of ten steps.")] = 300,
     threads: Annotated[int, typer.Option(min=1, help="Threads inside a step.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a step: median, 99th percentile and worst, beside a plain onnxruntime session.
 

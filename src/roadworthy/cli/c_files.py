@@ -7,20 +7,21 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import c_sizes, target_help
+from roadworthy.cli import c_sizes
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.objects import refuse_missing
+from roadworthy.cli.options import AsJson, AxisSizes, Canary, Folder
 
 
 def c_files(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    folder: Folder,
     target: Annotated[Path, typer.Option("--out", "-o", help="Where the files go.")],
     name: Annotated[
         str, typer.Option(help="What every name in them begins with: two policies, two names.")
     ] = "policy",
-    size: c_sizes.AxisSizes = None,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    size: AxisSizes = None,
+    canary: Canary = True,
+    as_json: AsJson = False,
 ) -> None:
     """Write a policy as C, from its ONNX file. Needs no PyTorch, and a C compiler to try it.
 
@@ -35,7 +36,7 @@ def c_files(
     for an axis whose size the export left open.
     """
     refuse_missing(folder)
-    from roadworthy.writing_c import write_c
+    from roadworthy.api.write_c import write_c
 
     files = write_c(folder, target, name=name, sizes=c_sizes.axis_sizes(size), canary=canary)
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
@@ -13,11 +12,6 @@ from roadworthy.cfolder.interface import interface
 from roadworthy.cli.console import out, print_json, size_text, table
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.spec.signature import Signature
-
-AxisSizes = Annotated[
-    list[str] | None,
-    typer.Option("--size", help="NAME=NUMBER: an axis of the C that dynamic= left open: agents=8"),
-]
 
 
 def axis_sizes(said: list[str] | None) -> dict[str, int]:

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.objects import explained
+from roadworthy.cli.options import AsJson, Canary, EpisodeSeed
 from roadworthy.cli.play import environment
-from roadworthy.reporting.compare import PolicyComparison
-from roadworthy.reporting.compare import compare as compare_bundles
+from roadworthy.show.compare import PolicyComparison
+from roadworthy.show.compare import compare as compare_bundles
 
 
 def compare(
@@ -26,9 +26,9 @@ def compare(
     output: Annotated[
         Path | None, typer.Option("-o", "--out", help="An HTML report to write as well.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: EpisodeSeed = 0,
+    canary: Canary = True,
+    as_json: AsJson = False,
 ) -> None:
     """Put two bundles of one signature side by side, on the same observations and episodes.
 

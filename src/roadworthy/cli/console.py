@@ -1,11 +1,11 @@
-"""What people see: tables, findings, and a spinner while work goes on."""
+"""What people see: tables, findings, and the stage of long work."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roadworthy.errors import Finding
+from roadworthy.errors.progress import told
 from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.port import shape_text
 from roadworthy.spec.robot import PER_JOINT, Robot
@@ -43,16 +44,9 @@ def finding_lines(finding: Finding) -> list[Text]:
     return [head, *([Text.assemble(("  → ", "green"), finding.hint)] if finding.hint else [])]
 
 
-@contextmanager
-def working(*, silent: bool) -> Iterator[Callable[[str], None]]:
-    """A function that shows the stage of the work on stderr, where someone is looking."""
-    # Bound now: while libraries are silenced, sys.stderr is not the terminal.
-    console = Console(file=sys.stderr)
-    if silent or not console.is_terminal:
-        yield lambda stage: None
-        return
-    with console.status("starting") as status:
-        yield lambda stage: status.update(stage)
+def working(*, silent: bool) -> AbstractContextManager[Callable[[str], None]]:
+    """The function to which stages of the work are said, shown where someone is looking."""
+    return told(False if silent else None)
 
 
 def table(*columns: str, title: str | None = None) -> Table:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+import roadworthy.demo
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
-from roadworthy.cli.demo_checkpoint import checkpoint_act
+from roadworthy.cli.options import AsJson
+from roadworthy.envs.play import play
 from roadworthy.errors import need
-from roadworthy.reporting.report import report
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
+from roadworthy.show.report import report
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from roadworthy.demo.policy import RecurrentActor
 
 FIRST_SEED = 1000
+# What comes with the package for the second act.
+FILE = "ppo_cartpole.zip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def demo(
         "demo-bundle"
     ),
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Export a trained recurrent policy, prove it, and play it beside PyTorch.
 
@@ -51,16 +55,16 @@ def demo(
     for module in ("torch", "onnx", "onnxscript", "safetensors"):
         need(module, extra="export")
     need("gymnasium", extra="gym")
+    from roadworthy.api.export import export_source
+    from roadworthy.api.options import ExportPlan
     from roadworthy.demo.policy import trained_actor
-    from roadworthy.exporting import ExportOptions, ExportPlan, export_source
 
     actor = trained_actor()
     with working(silent=as_json) as progress:
-        plan = ExportPlan(options=ExportOptions(progress=progress))
-        bundle = export_source(_source(actor), folder, plan)
+        bundle = export_source(_source(actor), folder, ExportPlan(progress=progress))
         certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
         rows = _play(actor, load(folder), episodes, progress)
-        second = checkpoint_act(folder.with_name(f"{folder.name}-sb3"), episodes, progress)
+        second = _checkpoint_act(folder.with_name(f"{folder.name}-sb3"), episodes, progress)
         progress("writing the report")
         # Beside the bundle, in which nothing lies that was not certified.
         page = report(bundle, folder.parent / f"{folder.name}.html")
@@ -88,6 +92,52 @@ def demo(
         console.print(f"the report is {page}: open it in a browser")
     if (rows[1].equal, rows[1].returns) != (rows[0].equal, rows[0].returns):
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointAct:
+    """What became of the checkpoint: a file of Stable-Baselines3 goes in, and plays."""
+
+    file: str
+    wrote: str
+    architecture: str
+    folder: str
+    passed: bool
+    returns: list[float]
+
+    def show(self, console: Any) -> None:
+        """Prints it in three lines."""
+        mean = f"{np.mean(self.returns):.1f}"
+        proof = "certified" if self.passed else "NOT certified"
+        console.print("")
+        console.print(f"{self.file}: {self.wrote}, {self.architecture}", markup=False)
+        console.print(
+            f"  read without Stable-Baselines3, {proof}; mean return {mean} in {len(self.returns)} "
+            "episodes of CartPole-v1",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
+        next_step = f"  roadworthy inspect {self.folder}"
+        console.print(next_step, style="dim", markup=False)
+
+
+def _checkpoint_act(folder: Path, episodes: int, progress: Any) -> CheckpointAct:
+    """Exports the checkpoint that comes with the package, and plays the bundle."""
+    from roadworthy.api.export import export
+
+    progress("reading a checkpoint of Stable-Baselines3")
+    file = Path(roadworthy.demo.__file__).parent / FILE
+    bundle = export(file, folder, assume={"vecnormalize": "none"}, progress=progress)
+    progress("playing the checkpoint")
+    played = play(load(folder), "CartPole-v1", episodes, seed=FIRST_SEED, progress=progress)
+    origin = bundle.manifest["recipe"]["checkpoint"]
+    return CheckpointAct(
+        file=FILE,
+        wrote=f"{origin['framework']} {origin['version']}, {origin['algorithm']}",
+        architecture=origin["architecture"],
+        folder=str(folder),
+        passed=bundle.certificate.passed,
+        returns=list(played.returns),
+    )
 
 
 def _source(actor: RecurrentActor) -> Any:

@@ -1,185 +1,149 @@
-"""A policy described on the command line: the options that export, doctor and verify share."""
+"""A policy described on the command line: what export, doctor, verify and inspect ask of it."""
 
 from __future__ import annotations
 
 import ast
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from roadworthy.adapters import EXPLORATIONS
+from roadworthy.api.options import option
 from roadworthy.capture.versions import refuse_untested
-from roadworthy.cli.objects import refuse_unreachable, resolve
+from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
 from roadworthy.errors import UsageError, did_you_mean, need
 from roadworthy.spec.port import DTYPES
 
 if TYPE_CHECKING:
     import torch
 
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option("--input", help="NAME=SHAPE of one row: obs=48, image=uint8:84,84,4"),
-]
-Memories = Annotated[
-    list[str] | None, typer.Option("--memory", help="NAME=attribute that persists: h=hidden")
-]
-Outputs = Annotated[
-    list[str] | None, typer.Option("--output", help="Name of a result; - leaves it out.")
-]
-Ignored = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", help="What persists between calls and does not matter: steps"),
-]
-Method = Annotated[
-    str | None,
-    typer.Option("--method", help="What acts, where it is not forward: act_inference"),
-]
-Constants = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--constant", help="NAME=VALUE: an argument that never changes: deterministic=True"
-    ),
-]
-
-Exploration = Annotated[
-    str | None,
-    typer.Option(help="TorchRL: deterministic, mode, mean, or random (noise becomes an input)."),
-]
-FrameworkEnv = Annotated[
-    str | None,
-    typer.Option(
-        "--env", help="What a policy sees: file.py:make_env; of a checkpoint, a Gymnasium id."
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="NAME=VALUE: a keyword of the framework's adapter; again for more."),
-]
-
-Assumed = Annotated[
-    list[str] | None,
-    typer.Option("--assume", help="NAME=VALUE: what a checkpoint does not say: activation=elu"),
-]
-Statistics = Annotated[
-    Path | None, typer.Option("--vecnormalize", help="The file of VecNormalize's statistics.")
-]
-FrameStack = Annotated[
-    int | None,
-    typer.Option("--frame-stack", help="A checkpoint trained on so many observations at once."),
-]
-MoreOutputs = Annotated[
-    str | None,
-    typer.Option("--outputs", help="Of a checkpoint, besides the action: value,logits"),
-]
-TrustFile = Annotated[
-    bool,
-    typer.Option("--trust", help="Let the installed framework unpickle the checkpoint."),
-]
-
 _INPUT = re.compile(r"(?P<name>[^=]+)=(?:(?P<dtype>[a-z]+\d*):)?(?P<shape>(?:\d+(?:,\d+)*)?)")
+# Options of the form NAME=VALUE: option → an example.
+_PAIRS = {
+    "--memory": "h=hidden", "--set": "frame_stack=4", "--constant": "deterministic=True",
+    "--assume": "activation=elu",
+}  # fmt: skip
 
 
-def keywords(
-    inputs: Inputs,
-    memory: Memories,
-    outputs: Outputs,
-    exploration: Exploration = None,
-    env: FrameworkEnv = None,
-    settings: Settings = None,
-    ignore: Ignored = None,
-    method: Method = None,
-    constants: Constants = None,
-) -> dict[str, Any]:
-    """What was said, as `rw.export` takes it; nothing for what was not said."""
-    said = {
-        "example": dict(example(each) for each in inputs) if inputs else None,
-        "memory": dict(pair(each, "--memory", "h=hidden") for each in memory) if memory else None,
-        "outputs": [None if name == "-" else name for name in outputs] if outputs else None,
-        "ignore": ignore or None,
-        "method": method,
-        "constants": _pairs(constants, "--constant", "deterministic=True") or None,
-        "exploration": exploration,
-        "env": None if env is None else _environment(env),
-        **framework_keywords(settings),
-    }
-    return {name: value for name, value in said.items() if value is not None}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What is said about a policy, as words; `keywords` are those that `rw.export` is given."""
+
+    inputs: list[str] | None = option(
+        "--input", help="NAME=SHAPE of one row: obs=48, image=uint8:84,84,4"
+    )
+    memory: list[str] | None = option("--memory", help="NAME=attribute that persists: h=hidden")
+    outputs: list[str] | None = option("--output", help="Name of a result; - leaves it out.")
+    exploration: str | None = option(
+        help="TorchRL: deterministic, mode, mean, or random (noise becomes an input)."
+    )
+    env: str | None = option(
+        help="What a policy sees: file.py:make_env; of a checkpoint, a Gymnasium id."
+    )
+    settings: list[str] | None = option(
+        "--set", help="NAME=VALUE: a keyword of the framework's adapter; again for more."
+    )
+    ignore: list[str] | None = option(help="What persists between calls and does not matter: steps")
+    method: str | None = option(help="What acts, where it is not forward: act_inference")
+    constants: list[str] | None = option(
+        "--constant", help="NAME=VALUE: an argument that never changes: deterministic=True"
+    )
+    assume: list[str] | None = option(
+        help="NAME=VALUE: what a checkpoint does not say: activation=elu"
+    )
+    vecnormalize: Path | None = option(help="The file of VecNormalize's statistics.")
+    frame_stack: int | None = option(help="A checkpoint trained on so many observations at once.")
+    more: str | None = option("--outputs", help="Of a checkpoint, besides the action: value,logits")
+    trust: bool = option(
+        "--trust", help="Let the installed framework unpickle the checkpoint.", default=False
+    )
+
+    def refuse_unreadable(self) -> None:
+        """An error for an option that cannot be read: in time, before PyTorch is imported."""
+        for each in self.inputs or ():
+            _shape(each)
+        _pairs(self.memory, "--memory")
+        if self.exploration is not None and self.exploration.lower() not in EXPLORATIONS:
+            raise UsageError(
+                f"--exploration {self.exploration!r} is not known",
+                code="RW141",
+                hint=did_you_mean(self.exploration, EXPLORATIONS),
+            )
+        if self.env is not None:
+            refuse_unreachable(self.env, file=False)
+        for words, name in ((self.settings, "--set"), (self.constants, "--constant")):
+            for _, value in _pairs(words, name):
+                if ".py:" in value:
+                    refuse_unreachable(value)
+        _pairs(self.assume, "--assume")
+
+    def keywords(self) -> dict[str, Any]:
+        """What was said, as `rw.export` takes it; nothing for what was not said."""
+        env = self.env
+        said = {
+            "example": dict(example(each) for each in self.inputs or ()) or None,
+            "memory": dict(_pairs(self.memory, "--memory")) or None,
+            "outputs": [None if name == "-" else name for name in self.outputs or ()] or None,
+            "ignore": self.ignore or None,
+            "method": self.method,
+            "constants": _values(self.constants, "--constant") or None,
+            "exploration": self.exploration,
+            "env": resolve(env) if env is not None and ".py:" in env else env,
+            **_values(self.settings, "--set"),
+            **self.answers(),
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    def answers(self) -> dict[str, Any]:
+        """What was said about a checkpoint alone."""
+        said = {
+            "assume": dict(_pairs(self.assume, "--assume")) or None,
+            "vecnormalize": self.vecnormalize,
+            "frame_stack": self.frame_stack,
+            "outputs": [name for name in (self.more or "").split(",") if name] or None,
+            "trust": self.trust or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
-def checkpoint_keywords(
-    assume: Assumed,
-    vecnormalize: Statistics,
-    frame_stack: FrameStack,
-    outputs: MoreOutputs = None,
-    trust: bool = False,
-) -> dict[str, Any]:
-    """What was said about a checkpoint, as `rw.export` takes it."""
-    said = {
-        "assume": dict(pair(each, "--assume", "activation=elu") for each in assume or ()) or None,
-        "vecnormalize": vecnormalize,
-        "frame_stack": frame_stack,
-        "outputs": [name for name in (outputs or "").split(",") if name] or None,
-        "trust": trust or None,
-    }
-    return {name: value for name, value in said.items() if value is not None}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedTask:
+    """A registered task of a framework, and a policy trained for it, in place of a source."""
 
+    task: str | None = option(help="A task of mjlab, in place of SOURCE.")
+    checkpoint: Path | None = option(help="The policy of the task: model_1500.pt.")
+    motion_file: Path | None = option(help="The motion of a task that tracks one.")
 
-def _environment(text: str) -> Any:
-    """What `--env` names: an object in a file, or the id of an environment, as it is."""
-    return resolve(text) if ".py:" in text else text
+    def refuse_unclear(self, source: str | None) -> None:
+        """An error unless either a source or a task with its checkpoint is given, and is there."""
+        if (source is None) == (self.task is None):
+            raise UsageError(
+                "expected SOURCE or --task, got " + ("neither" if source is None else "both"),
+                hint="roadworthy export my_policy.py:actor …, or roadworthy export --task NAME "
+                "--checkpoint model.pt …",
+            )
+        if (self.task is None) != (self.checkpoint is None):
+            raise UsageError(
+                "--task and --checkpoint belong together",
+                hint="--task Mjlab-Velocity-Flat-Unitree-Go1 --checkpoint model_1500.pt",
+            )
+        for path in (self.checkpoint, self.motion_file):
+            if path is not None:
+                refuse_missing(path)
 
+    def loaded(self, source: str | None) -> tuple[Any, dict[str, Any]]:
+        """What is exported, the environment of the task as it is played, and keywords with it."""
+        if source is not None:
+            return thing(source), {}
+        from roadworthy.adapters.mjlab.tasks import environment_of
 
-def framework_keywords(settings: Settings) -> dict[str, Any]:
-    """The keywords of `--set`: Python values where they read as such, `file.py:name`, or text."""
-    return _pairs(settings, "--set", "frame_stack=4")
-
-
-def _pairs(said: list[str] | None, option: str, such_as: str) -> dict[str, Any]:
-    pairs = [pair(each, option, such_as) for each in said or ()]
-    return {name: _value(text) for name, text in pairs}
-
-
-def _value(text: str) -> Any:
-    if ".py:" in text:
-        return resolve(text)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
-def refuse_unreadable(
-    inputs: Inputs = None,
-    memory: Memories = None,
-    exploration: Exploration = None,
-    env: FrameworkEnv = None,
-    settings: Settings = None,
-    constants: Constants = None,
-) -> None:
-    """An error for an option that cannot be read: in time, before PyTorch is imported."""
-    for each in inputs or ():
-        _shape(each)
-    for each in memory or ():
-        pair(each, "--memory", "h=hidden")
-    if exploration is not None and exploration.lower() not in EXPLORATIONS:
-        raise UsageError(
-            f"--exploration {exploration!r} is not known",
-            code="RW141",
-            hint=did_you_mean(exploration, EXPLORATIONS),
-        )
-    if env is not None:
-        refuse_unreachable(env, file=False)
-    for said, option, such_as in (
-        (settings, "--set", "frame_stack=4"),
-        (constants, "--constant", "deterministic=True"),
-    ):
-        for each in said or ():
-            _, value = pair(each, option, such_as)
-            if ".py:" in value:
-                refuse_unreachable(value)
+        assert self.task is not None
+        motion = None if self.motion_file is None else str(self.motion_file)
+        keywords = {"actor": self.checkpoint, "task": self.task}
+        return environment_of(self.task, motion), keywords
 
 
 def need_export() -> None:
@@ -211,11 +175,27 @@ def _shape(text: str) -> tuple[str, str, list[int]]:
     return match["name"], dtype, [int(size) for size in match["shape"].split(",") if size]
 
 
-def pair(text: str, option: str, such_as: str) -> tuple[str, str]:
-    """Name and value of an option that takes `NAME=VALUE`."""
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise UsageError(
-            f"cannot read {option} {text!r}", hint=f"write NAME=VALUE, such as {such_as}"
-        )
-    return name, value
+def _pairs(said: list[str] | None, flag: str) -> list[tuple[str, str]]:
+    """Name and value of each word of an option that takes `NAME=VALUE`."""
+    found = []
+    for text in said or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            hint = f"write NAME=VALUE, such as {_PAIRS[flag]}"
+            raise UsageError(f"cannot read {flag} {text!r}", hint=hint)
+        found.append((name, value))
+    return found
+
+
+def _values(said: list[str] | None, flag: str) -> dict[str, Any]:
+    """Python values where they read as such, `file.py:name`, or text."""
+    return {name: _value(text) for name, text in _pairs(said, flag)}
+
+
+def _value(text: str) -> Any:
+    if ".py:" in text:
+        return resolve(text)
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

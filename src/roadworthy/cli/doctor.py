@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from roadworthy.cli.console import finding_lines, out, print_json, working
-from roadworthy.cli.describing import (
-    Assumed,
-    Constants,
-    Exploration,
-    FrameStack,
-    FrameworkEnv,
-    Ignored,
-    Inputs,
-    Memories,
-    Method,
-    Outputs,
-    Settings,
-    Statistics,
-    TrustFile,
-    checkpoint_keywords,
-    keywords,
-    need_export,
-    refuse_unreadable,
-)
+from roadworthy.cli.describing import Described, need_export
 from roadworthy.cli.objects import refuse_unreachable, thing
+from roadworthy.cli.options import AsJson, Only
 
 if TYPE_CHECKING:
-    from roadworthy.diagnosing import Diagnosis
+    from roadworthy.api.diagnose import Diagnosis
+
+# All but --outputs: what a checkpoint gives besides the action does not stand in its way.
+DESCRIBED = tuple(field.name for field in fields(Described) if field.name != "more")
 
 
 def doctor(
     source: Annotated[str, typer.Argument(help="file.py:name, package.module:name, or a file.")],
-    inputs: Inputs = None,
-    memory: Memories = None,
-    outputs: Outputs = None,
-    exploration: Exploration = None,
-    env: FrameworkEnv = None,
-    settings: Settings = None,
-    ignore: Ignored = None,
-    method: Method = None,
-    constants: Constants = None,
-    assume: Assumed = None,
-    vecnormalize: Statistics = None,
-    frame_stack: FrameStack = None,
-    trust: TrustFile = False,
+    described: Annotated[Described, Only(DESCRIBED)],
     fix: Annotated[
         bool, typer.Option("--fix", help="Try it with the repairs that `export --fix` makes.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say everything that stands between a policy and its export; exit 1 when there are errors.
 
@@ -66,20 +40,16 @@ def doctor(
     Next: roadworthy explain CODE.
     """
     # Before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
-    said = checkpoint_keywords(assume, vecnormalize, frame_stack, trust=trust)
+    described.refuse_unreadable()
     refuse_unreachable(source)
     need_export()
-    from roadworthy.diagnosing import diagnose
+    from roadworthy.api.diagnose import diagnose
 
     with working(silent=as_json) as progress:
         progress("loading the source")
         found = thing(source)
         progress("reading, running and trying it")
-        given = keywords(
-            inputs, memory, outputs, exploration, env, settings, ignore, method, constants
-        )
-        diagnosis = diagnose(found, **(given | said), fix=fix)
+        diagnosis = diagnose(found, **described.keywords(), fix=fix)
     if as_json:
         print_json(
             {

@@ -10,18 +10,19 @@ import typer
 
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.objects import refuse_missing
-from roadworthy.emitting import LAYOUTS, get
+from roadworthy.cli.options import AsJson, Folder
+from roadworthy.deploy.emit import LAYOUTS, get
 
 EMITTED = f"Write the files of another runtime beside the bundle: {', '.join(LAYOUTS)}."
 
 
 def emit(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    folder: Folder,
     layout: Annotated[str, typer.Argument(help=f"One of {', '.join(LAYOUTS)}.")],
     place: Annotated[
         Path | None, typer.Option("-o", "--out", help="Where they go; FOLDER.LAYOUT if not said.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the files that another runtime reads, beside a bundle that stays as it is.
 
@@ -31,7 +32,7 @@ def emit(
     """
     refuse_unknown_layouts([layout])
     refuse_missing(folder)
-    from roadworthy.emitting.writing import emit as emit_bundle
+    from roadworthy.deploy.emit.writing import emit as emit_bundle
 
     written = emit_bundle(folder, layout, place)
     files = sorted(path for path in written.rglob("*") if path.is_file())
@@ -52,6 +53,6 @@ def emit_all(folder: Path, names: Sequence[str] | None) -> list[str]:
     """The folders of the layouts that were asked for with an export."""
     if not names:
         return []
-    from roadworthy.emitting.writing import emit as emit_bundle
+    from roadworthy.deploy.emit.writing import emit as emit_bundle
 
     return [str(emit_bundle(folder, name)) for name in dict.fromkeys(names)]

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from roadworthy.cli.console import out, print_json
+from roadworthy.cli.options import AsJson
 from roadworthy.doctor import pages
 
 
 def explain(
     code: Annotated[str, typer.Argument(help="The code of a finding, such as RW112.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a finding means, why it matters and what to do, with code before and after.
 

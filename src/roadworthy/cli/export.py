@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from roadworthy import targets as targets_table
-from roadworthy.cli import many, target_help
+from roadworthy.api.options import ExportOptions
+from roadworthy.cli import many
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -21,30 +23,11 @@ from roadworthy.cli.console import (
     size_text,
     working,
 )
-from roadworthy.cli.describing import (
-    Assumed,
-    Constants,
-    Exploration,
-    FrameStack,
-    FrameworkEnv,
-    Ignored,
-    Inputs,
-    Memories,
-    Method,
-    MoreOutputs,
-    Outputs,
-    Settings,
-    Statistics,
-    TrustFile,
-    checkpoint_keywords,
-    keywords,
-    need_export,
-    refuse_unreadable,
-)
+from roadworthy.cli.describing import Described, TrainedTask, need_export
 from roadworthy.cli.emit import EMITTED, emit_all, refuse_unknown_layouts
-from roadworthy.cli.objects import refuse_unreachable, thing
+from roadworthy.cli.objects import refuse_unreachable
+from roadworthy.cli.options import WRITTEN, AsJson, ManyAtOnce
 from roadworthy.cli.running import run_all
-from roadworthy.cli.tasks import Checkpoint, MotionFile, Task, environment_of, refuse_unclear
 from roadworthy.errors import Finding, UsageError
 from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
@@ -55,32 +38,15 @@ from roadworthy.targets import DEFAULT, refuse_other_versions
 
 def export(
     context: typer.Context,
+    *,
     folder: Annotated[Path, typer.Option("-o", "--out", help="Where the bundle goes.")],
+    task: TrainedTask,
+    described: Described,
     sources: Annotated[
         list[str] | None,
         typer.Argument(help="file.py:name, package.module:name, or a file; several, or a pattern."),
     ] = None,
-    task: Task = None,
-    checkpoint: Checkpoint = None,
-    motion_file: MotionFile = None,
-    inputs: Inputs = None,
-    memory: Memories = None,
-    outputs: Outputs = None,
-    exploration: Exploration = None,
-    env: FrameworkEnv = None,
-    settings: Settings = None,
-    ignore: Ignored = None,
-    method: Method = None,
-    constants: Constants = None,
-    assume: Assumed = None,
-    vecnormalize: Statistics = None,
-    frame_stack: FrameStack = None,
-    more: MoreOutputs = None,
-    trust: TrustFile = False,
-    targets: Annotated[
-        list[str] | None,
-        typer.Option("--target", help=target_help.WRITTEN),
-    ] = None,
+    targets: Annotated[list[str] | None, typer.Option("--target", help=WRITTEN)] = None,
     metadata: Annotated[
         Path | None, typer.Option(help="robot.yaml: joints, gains, action scale, period.")
     ] = None,
@@ -88,19 +54,12 @@ def export(
         int | None, typer.Option(min=1, help="Frames of the environment that one action lasts.")
     ] = None,
     emit: Annotated[list[str] | None, typer.Option("--emit", help=EMITTED)] = None,
-    opset: Annotated[int, typer.Option(help="ONNX opset, 18 to 23.")] = 20,
-    ir_version: Annotated[int, typer.Option(help="ONNX IR version, 8 to 11.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the recorded and compared steps.")] = 0,
-    allow_uncertified: Annotated[
-        bool, typer.Option(help="Keep a bundle that failed; recorded in its manifest.")
-    ] = False,
+    options: ExportOptions,
     fix: Annotated[
         bool, typer.Option("--fix", help="Repair what is safe to repair, in a copy.")
     ] = False,
-    jobs: many.Jobs = None,
-    ray: many.Ray = None,
-    again: many.Again = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    at_once: ManyAtOnce,
+    as_json: AsJson = False,
 ) -> None:
     """Make a certified bundle from a PyTorch module, a policy of a known framework or its file.
 
@@ -124,53 +83,36 @@ def export(
     Normalisers and action steps are said in Python, with rw.Source. Next: roadworthy inspect.
     """
     # Mistakes in the call are answered before PyTorch is imported, which takes seconds.
-    refuse_unreadable(inputs, memory, exploration, env, settings, constants)
-    said = checkpoint_keywords(assume, vecnormalize, frame_stack, more, trust)
+    described.refuse_unreadable()
     for target in targets or ():
         targets_table.get(target)
-    refuse_other_versions(opset, ir_version)
+    refuse_other_versions(options.opset, options.ir_version)
     refuse_unknown_layouts(emit)
     if metadata is not None:
         read_metadata(metadata)
-    if sources and many.is_wanted(sources, jobs, ray):
-        return _export_all(context, sources, folder, jobs, ray, again=again, as_json=as_json)
+    if sources and many.is_wanted(sources, at_once):
+        return _export_all(context, sources, folder, at_once, as_json=as_json)
     source = sources[0] if sources else None
-    refuse_unclear(source, task, checkpoint, motion_file)
+    task.refuse_unclear(source)
     if source is not None:
         refuse_unreachable(source)
     refuse_unwritable(folder)
     refuse_foreign(folder)
     need_export()
-    from roadworthy.exporting import ExportOptions, ExportPlan
-    from roadworthy.exporting import export as export_policy
-
-    wanted = ExportPlan(targets=targets or [DEFAULT]).targets  # before anything is loaded
+    from roadworthy.api.export import export as export_policy
 
     with working(silent=as_json) as progress:
-        options = ExportOptions(
-            opset=opset,
-            ir_version=ir_version,
-            seed=seed,
-            allow_uncertified=allow_uncertified,
-            progress=progress,
-        )
         progress("loading the source")
-        given = keywords(
-            inputs, memory, outputs, exploration, env, settings, ignore, method, constants
-        )
-        given |= said
-        if source is not None:
-            found = thing(source)
-        else:
-            assert task is not None
-            found = environment_of(task, motion_file)
-            given |= {"actor": checkpoint, "task": task}
+        given = described.keywords()
+        found, more = task.loaded(source)
+        given |= more
         refuse_bare_module(found, given)
         # What a policy or a simulator prints while it runs must not stand in the way of --json.
         with redirect_stdout(sys.stderr):
             bundle = export_policy(
-                found, folder, **given, targets=wanted, fix=fix, frame_skip=frame_skip,
-                metadata=metadata, options=options,
+                found, folder, **given, targets=targets or [DEFAULT], fix=fix,
+                frame_skip=frame_skip, metadata=metadata,
+                options=replace(options, progress=progress),
             )  # fmt: skip
     emitted = emit_all(folder, emit)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])
@@ -204,10 +146,8 @@ def _export_all(
     context: typer.Context,
     sources: list[str],
     folder: Path,
-    jobs: int | None,
-    ray: str | None,
+    at_once: ManyAtOnce,
     *,
-    again: bool,
     as_json: bool,
 ) -> None:
     if is_bundle(folder):
@@ -219,9 +159,7 @@ def _export_all(
     options = many.option_words(context)
     run_all(
         many.export_tasks(context, sources, folder),
-        jobs,
-        ray,
-        again=again,
+        at_once,
         as_json=as_json,
         columns=("folder", "targets", ">size", "certificate"),
         row=_summary,

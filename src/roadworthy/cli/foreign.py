@@ -8,8 +8,8 @@ from pathlib import Path
 
 from roadworthy.cli.console import out, print_json, size_text, table
 from roadworthy.errors import BundleError
-from roadworthy.onnxgraph.protobuf import NotAModel
-from roadworthy.runtime.onnx_file import ModelSummary, external_data, summary
+from roadworthy.spec.onnx_file import ModelSummary, external_data, summary
+from roadworthy.spec.onnx_wire import NotAModel
 from roadworthy.spec.port import shape_text
 
 # What a signature would say and an ONNX file has no place for.

@@ -1,12 +1,15 @@
-"""A target's graph in readable form."""
+"""`roadworthy inspect --graph` and `--operators`: a graph in readable form, what it is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from roadworthy import targets
+from roadworthy.backends.operators import first_precision_change, operators, port_dtypes
+from roadworthy.cli.console import out, table
 from roadworthy.errors import UsageError, need
 from roadworthy.runtime import engines
 from roadworthy.runtime.archive import STEP
@@ -93,3 +96,33 @@ def _type(onnx: Any, tensor: Any) -> str:
 
 def _text(onnx: Any, kind: int, dims: tuple[Any, ...]) -> str:
     return f"{onnx.helper.tensor_dtype_to_np_dtype(kind).name} {shape_text(dims)}"
+
+
+def operators_json(model: bytes) -> dict[str, Any]:
+    """The operators, dtypes and first change of precision of a file, as JSON."""
+    used = operators(model)
+    change = first_precision_change(model)
+    return {
+        "operators": [asdict(each) for each in used],
+        "dtypes": port_dtypes(model),
+        "needs_opset": max((each.since for each in used if "." not in each.name), default=1),
+        "precision_change": asdict(change) if change else None,
+    }
+
+
+def show_operators(model: bytes) -> None:
+    """Prints the operators, dtypes and first change of precision of a file."""
+    used = operators(model)
+    console = out()
+    dtypes = table("port", "dtype", title="Ports")
+    for name, dtype in port_dtypes(model).items():
+        dtypes.add_row(name, dtype)
+    console.print(dtypes, "")
+    listed = table("operator", ">count", ">since opset", title="Operators")
+    for each in used:
+        listed.add_row(each.name, str(each.count), str(each.since))
+    console.print(listed, "")
+    change = first_precision_change(model)
+    needs = max((each.since for each in used if "." not in each.name), default=1)
+    console.print(f"needs      opset {needs} or later", markup=False)
+    console.print(f"precision  {change or 'the same from end to end'}", markup=False)

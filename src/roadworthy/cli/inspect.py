@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import shlex
 import sys
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
-from roadworthy.cli import c_sizes, checkpoint, foreign, operators, target_help
+from roadworthy.cli import c_sizes, checkpoint, foreign
 from roadworthy.cli.console import (
     certificate_table,
     out,
@@ -23,23 +22,26 @@ from roadworthy.cli.console import (
     size_text,
     table,
 )
-from roadworthy.cli.describing import Assumed, Statistics, checkpoint_keywords
-from roadworthy.cli.graph import graph_lines
+from roadworthy.cli.describing import Described
+from roadworthy.cli.graph import graph_lines, operators_json, show_operators
 from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
+from roadworthy.cli.options import SHOWN, AsJson, AxisSizes, Only, Trust
 from roadworthy.cli.values import node_values, refuse_lone_file, values_table
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import onnx_signature
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.spec.certificate import Certificate
+from roadworthy.spec.onnx_file import outline
 from roadworthy.spec.signature import Signature
 
 
 def inspect(
+    *,
     path: Annotated[Path, typer.Argument(help="A bundle folder, or a lone file of one.")],
     graph: Annotated[bool, typer.Option("--graph", help="Print the graph alone.")] = False,
-    target: Annotated[str | None, typer.Option(help=target_help.SHOWN)] = None,
-    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
+    target: Annotated[str | None, typer.Option(help=SHOWN)] = None,
+    trust: Trust = False,
     values: Annotated[
         bool, typer.Option("--values", help="Run one step and list every value inside the graph.")
     ] = False,
@@ -55,13 +57,12 @@ def inspect(
     ] = False,
     flash: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 512K.")] = None,
     ram: Annotated[str | None, typer.Option(help="With --c: what it must fit, as 128K.")] = None,
-    size: c_sizes.AxisSizes = None,
-    assume: Assumed = None,
-    vecnormalize: Statistics = None,
+    size: AxisSizes = None,
+    described: Annotated[Described, Only(("assume", "vecnormalize"))],
     env: Annotated[
         str | None, typer.Option(help="A checkpoint's environment: a Gymnasium id.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a bundle is: ports, memory, operators, sizes, sums and certificate.
 
@@ -91,7 +92,7 @@ def inspect(
         raise UsageError(
             "--c shows the policy as C alone", hint="ask for graph, values or operators by itself"
         )
-    answers = checkpoint_keywords(assume, vecnormalize, None) | ({"env": env} if env else {})
+    answers = described.answers() | ({"env": env} if env else {})
     if values:
         refuse_lone_file(path)
         if against is not None:
@@ -125,9 +126,9 @@ def inspect(
     model = files.get(POLICY if bundle else path.name, b"")
     if operators_only:
         if as_json:
-            print_json(operators.described(model))
+            print_json(operators_json(model))
         else:
-            operators.show(model)
+            show_operators(model)
         return
     if as_c:
         assert signature is not None
@@ -169,7 +170,7 @@ def inspect(
     console.print(listed, "")
     if model and not is_archive(model):
         counted = " ".join(f"{op}×{count}" for op, count in counts.items())
-        console.print("operators  " + (counted or "pip install onnx to list them"), markup=False)
+        console.print("operators  " + (counted or "none"), markup=False)
     for key, value in _flat(facts):
         console.print(f"{key:<10} {value}", markup=False)
 
@@ -218,15 +219,13 @@ def _flat(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _operators(model: bytes) -> dict[str, int]:
-    """Operator → how often, most frequent first; empty where onnx is not installed."""
-    if not model or is_archive(model) or importlib.util.find_spec("onnx") is None:
+    """Operator → how often, most frequent first; empty where there is no graph."""
+    if not model or is_archive(model):
         return {}
-    import onnx
-
     counted: Counter[str] = Counter()
-    graphs = [onnx.load_from_string(model).graph]
+    graphs = [outline(model).nodes]
     while graphs:
-        for node in graphs.pop().node:
-            counted[node.op_type] += 1
-            graphs += [each.g for each in node.attribute if each.HasField("g")]
+        for node in graphs.pop():
+            counted[node.operator] += 1
+            graphs += node.inside.values()
     return dict(counted.most_common())

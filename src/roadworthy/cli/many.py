@@ -9,23 +9,16 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 import roadworthy
+from roadworthy.cli.options import ManyAtOnce
+from roadworthy.deploy.many import naming, records
+from roadworthy.deploy.many.task import Task
 from roadworthy.errors import UsageError
-from roadworthy.many import naming, records
-from roadworthy.many.task import Task
 from roadworthy.spec.bundle import MANIFEST, SUMS
-
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", min=1, help="Many at once, in so many processes.")
-]
-Ray = Annotated[
-    str | None, typer.Option("--ray", help="Many at once, on the Ray cluster at ADDRESS.")
-]
-Again = Annotated[bool, typer.Option("--again", help="Do again what an earlier run has done.")]
 
 # These say how the work is done, and nothing about its result.
 _HOW = ("sources", "folders", "folder", "jobs", "ray", "again", "as_json")
@@ -33,15 +26,16 @@ _VERSIONS = ("torch", "onnx", "onnxruntime", "numpy", "gymnasium")
 _ADDRESS = re.compile(r"auto|local|ray://.+|[\w.-]+:\d+")
 
 
-def is_wanted(sources: Sequence[str], jobs: int | None, ray: str | None) -> bool:
+def is_wanted(sources: Sequence[str], at_once: ManyAtOnce) -> bool:
     """Whether more than one policy is meant, or it was said how many are done at once."""
-    if jobs is not None and ray is not None:
+    said = (at_once.jobs, at_once.ray)
+    if None not in said:
         raise UsageError(
             "--jobs and --ray are two ways to do the same",
             hint="--jobs for processes of this machine, --ray for a cluster",
         )
     patterns = [each for each in sources if any(mark in each for mark in "*?[")]
-    return len(sources) > 1 or bool(patterns) or jobs is not None or ray is not None
+    return len(sources) > 1 or bool(patterns) or said != (None, None)
 
 
 def with_ray_address(words: Sequence[str]) -> list[str]:

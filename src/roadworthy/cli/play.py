@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.objects import explained, resolve
+from roadworthy.cli.options import AsJson, Canary
 from roadworthy.envs.play import MAX_STEPS, play
 from roadworthy.runtime.load import load
 
@@ -22,8 +22,8 @@ def run(
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the first episode; then one more each.")] = 0,
     max_steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = MAX_STEPS,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    canary: Canary = True,
+    as_json: AsJson = False,
 ) -> None:
     """Play a policy in a Gymnasium environment and print the returns. Needs no PyTorch.
 

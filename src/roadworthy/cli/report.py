@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, working
 from roadworthy.cli.objects import explained
+from roadworthy.cli.options import AsJson, Canary, EpisodeSeed
 from roadworthy.cli.play import environment
-from roadworthy.reporting.report import report as write_report
+from roadworthy.show.report import report as write_report
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.limits import size_text
 
@@ -33,9 +33,9 @@ def report(
         typer.Option(help="Play the artifact: Gymnasium id, module:Id, or file.py:make_env."),
     ] = None,
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes to play.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: EpisodeSeed = 0,
+    canary: Canary = True,
+    as_json: AsJson = False,
 ) -> None:
     """Write everything about a bundle, or a flight, into one HTML file. Needs no network.
 

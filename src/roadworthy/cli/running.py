@@ -1,32 +1,29 @@
-"""Tasks on their way: a bar over all of them, and a table of what became of each."""
+"""Tasks on their way: how many are done, and a table of what became of each."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import sys
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from roadworthy.cli.console import finding_lines, out, print_json, table
-from roadworthy.cli.worker import perform
+from roadworthy.cli.console import finding_lines, out, print_json, table, working
+from roadworthy.cli.options import ManyAtOnce
+from roadworthy.deploy.many import records
+from roadworthy.deploy.many.local import run_local
+from roadworthy.deploy.many.task import Outcome, Task
 from roadworthy.errors import Finding
-from roadworthy.many import records
-from roadworthy.many.local import run_local
-from roadworthy.many.task import Outcome, Task
 
 
 def run_all(
     tasks: Sequence[Task],
-    jobs: int | None,
-    ray: str | None,
+    at_once: ManyAtOnce,
     *,
-    again: bool,
     as_json: bool,
     row: Callable[[dict[str, Any]], Sequence[str]],
     columns: Sequence[str],
@@ -35,48 +32,44 @@ def run_all(
     """Runs what is not done yet, and prints what became of every task; exits 1 if one failed."""
     outcomes: dict[str, Outcome] = {}
     for task in tasks:
-        known = None if again else records.finished(task)
+        known = None if at_once.again else records.finished(task)
         if known is not None:
             outcomes[task.name] = known
     left = [task for task in tasks if task.name not in outcomes]
-    with _bar(len(tasks), len(outcomes), silent=as_json) as advance:
-        for outcome in _running(left, jobs, ray):
+    with working(silent=as_json) as progress:
+        for outcome in _running(left, at_once):
             outcomes[outcome.task.name] = outcome
             # A certificate that failed is a result; a refusal may be gone the next time.
             if outcome.code == 0 or (outcome.code == 1 and outcome.task.result is None):
                 records.keep(outcome, **more(outcome.task))
-            advance(outcome.task.name)
+            progress(f"{len(outcomes)} of {len(tasks)} done, the last {outcome.task.name}")
     _print([outcomes[task.name] for task in tasks], row, columns, as_json=as_json)
     if any(outcome.code for outcome in outcomes.values()):
         raise typer.Exit(1)
 
 
-def _running(tasks: Sequence[Task], jobs: int | None, ray: str | None) -> Iterator[Outcome]:
+def perform(task: Task) -> Outcome:
+    """Exit code and printed JSON of a task, in a worker: the command as a user would type it."""
+    from roadworthy.cli.app import run  # PyTorch comes with it, and only where the work is done
+
+    printed, code = io.StringIO(), 0
+    os.chdir(task.cwd)
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            run([*task.words, "--json"])
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else int(left.code is not None)
+    return Outcome(task=task, code=code, printed=printed.getvalue())
+
+
+def _running(tasks: Sequence[Task], at_once: ManyAtOnce) -> Iterator[Outcome]:
     if not tasks:
         return iter(())
-    if ray is None:
-        return run_local(perform, tasks, min(jobs or 1, len(tasks)))
-    from roadworthy.many.ray import run_ray
+    if at_once.ray is None:
+        return run_local(perform, tasks, min(at_once.jobs or 1, len(tasks)))
+    from roadworthy.deploy.many.ray import run_ray
 
-    return run_ray(perform, tasks, None if ray == "auto" else ray)
-
-
-@contextmanager
-def _bar(total: int, done: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
-    """A function that moves one bar over all tasks on, where someone is looking."""
-    console = Console(file=sys.stderr)
-    if silent or not console.is_terminal:
-        yield lambda name: None
-        return
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("starting", total=total, completed=done)
-        yield lambda name: progress.update(bar, advance=1, description=name)
+    return run_ray(perform, tasks, None if at_once.ray == "auto" else at_once.ray)
 
 
 def _print(

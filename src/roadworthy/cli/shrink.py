@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, size_text, table, working
 from roadworthy.cli.objects import explained, refuse_missing
+from roadworthy.cli.options import AsJson, Canary, EpisodeSeed, Folder
 from roadworthy.cli.play import environment
 from roadworthy.errors import UsageError, did_you_mean
 
 
 def shrink(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    folder: Folder,
     env: Annotated[str, typer.Option(help="Gymnasium id, module:Id, or file.py:make_env.")],
     weights: Annotated[
         str | None, typer.Option(help="The storage to write: float16 or int8. With --out.")
@@ -27,9 +27,9 @@ def shrink(
     margin: Annotated[
         float | None, typer.Option(min=0, help="Mean return that may be lost; 5 % if not said.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first episode.")] = 0,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: EpisodeSeed = 0,
+    canary: Canary = True,
+    as_json: AsJson = False,
 ) -> None:
     """Show what smaller weights cost: size and return of the policy as C. Needs no PyTorch.
 
@@ -40,9 +40,9 @@ def shrink(
     The C is written only where the policy plays as well with such weights.
     """
     refuse_missing(folder)
+    from roadworthy.api.shrink import STORAGES
+    from roadworthy.api.shrink import shrink as shrink_bundle
     from roadworthy.cfolder.placing import FILES, refuse_taken
-    from roadworthy.shrinking import STORAGES
-    from roadworthy.shrinking import shrink as shrink_bundle
 
     if (weights is None) != (target is None):
         raise UsageError(

@@ -29,7 +29,7 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     """One row for each value: name, operator, dtype, range, and its distance from PyTorch's."""
     for module in ("onnx", "torch"):
         need(module, extra="export")
-    from roadworthy.comparing import original_for
+    from roadworthy.api.against import original_for
     from roadworthy.originals.original import TorchValue
     from roadworthy.verification.graph_values import artifact_values
 

@@ -8,18 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.cli import many, target_help
+from roadworthy.cli import many
 from roadworthy.cli.console import out, print_certificate, print_json, working
-from roadworthy.cli.describing import (
-    Assumed,
-    Exploration,
-    Settings,
-    Statistics,
-    checkpoint_keywords,
-    framework_keywords,
-    refuse_unreadable,
-)
+from roadworthy.cli.describing import Described
 from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
+from roadworthy.cli.options import AsJson, Canary, ManyAtOnce, Only, Trust
 from roadworthy.cli.play import environment
 from roadworthy.cli.running import run_all
 from roadworthy.spec.bundle import Bundle
@@ -28,6 +21,7 @@ from roadworthy.spec.certificate import Certificate
 
 def verify(
     context: typer.Context,
+    *,
     folders: Annotated[list[str], typer.Argument(help="A bundle folder, or several.")],
     against: Annotated[
         str | None,
@@ -37,26 +31,21 @@ def verify(
         str | None,
         typer.Option(help="Play in closed loop: Gymnasium id, module:Id, or file.py:make_env."),
     ] = None,
-    exploration: Exploration = None,
-    settings: Settings = None,
-    assume: Assumed = None,
-    vecnormalize: Statistics = None,
+    described: Annotated[Described, Only(("exploration", "settings", "assume", "vecnormalize"))],
     episodes: Annotated[
         int | None, typer.Option(min=1, help="How many episodes to play; 20 if not said.")
     ] = None,
     margin: Annotated[
         float | None, typer.Option(min=0, help="Mean return that the artifact may lose.")
     ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help=target_help.TRUST)] = False,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
+    trust: Trust = False,
+    canary: Canary = True,
     device: Annotated[
         str, typer.Option(help="Where to run it: cpu, cuda, cuda:1, tensorrt.")
     ] = "cpu",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the fresh steps and episodes.")] = 0,
-    jobs: many.Jobs = None,
-    ray: many.Ray = None,
-    again: many.Again = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    at_once: ManyAtOnce,
+    as_json: AsJson = False,
 ) -> None:
     """Test a bundle and print its certificate; exit 1 when it fails.
 
@@ -75,28 +64,27 @@ def verify(
     A checkpoint is compared as it was rebuilt; with --trust, with what its own framework predicts.
     A policy of a framework is given what export was given: --exploration, --env, --set.
     """
-    if many.is_wanted(folders, jobs, ray):
+    if many.is_wanted(folders, at_once):
         return run_all(
-            many.verify_tasks(context, folders), jobs, ray, again=again, as_json=as_json,
+            many.verify_tasks(context, folders), at_once, as_json=as_json,
             columns=("certificate", ">steps", ">worst"), row=_summary,
         )  # fmt: skip
     folder = Path(folders[0])
     # Before the live policy is loaded, and PyTorch with it, which takes seconds.
     refuse_missing(folder)
-    refuse_unreadable(exploration=exploration, settings=settings)
+    described.refuse_unreadable()
     if against is not None:
         refuse_unreachable(against)
     if env is not None and ".py:" in env:
         refuse_unreachable(env, file=False)
-    from roadworthy.verifying import refuse_lonely
-    from roadworthy.verifying import verify as verify_bundle  # it takes its time
+    from roadworthy.api.verify import refuse_lonely
+    from roadworthy.api.verify import verify as verify_bundle  # it takes its time
 
     Bundle.open(folder)
     refuse_lonely(against, env, episodes=episodes, margin=margin)
 
     with working(silent=as_json) as progress:
         live = thing(against) if against else None
-        said = {} if exploration is None else {"exploration": exploration}
         certificate = verify_bundle(
             folder,
             against=live,
@@ -108,9 +96,7 @@ def verify(
             device=device,
             canary=canary,
             progress=progress,
-            **said,
-            **framework_keywords(settings),
-            **checkpoint_keywords(assume, vecnormalize, None),
+            **described.keywords(),
         )
     if as_json:
         print_json(certificate.to_json())
@@ -139,7 +125,7 @@ def _env(name: str | None, live: Any) -> Any:
     """The environment to play in; or the one that says what a framework's policy sees."""
     if name is None or live is None or ".py:" not in name:
         return None if name is None else environment(name)
-    from roadworthy.comparing import is_environment_of
+    from roadworthy.api.against import is_environment_of
 
     made = resolve(name)
     return made if is_environment_of(live, made) else environment(name)

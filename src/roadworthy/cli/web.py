@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import target_help
 from roadworthy.cli.console import out, print_json, working
-from roadworthy.playground.site import write_site
+from roadworthy.cli.options import AsJson, Canary, Folder
+from roadworthy.show.playground.site import write_site
 from roadworthy.spec.limits import size_text
 
 
 def web(
-    folder: Annotated[Path, typer.Argument(help="A bundle folder.")],
+    folder: Folder,
     output: Annotated[Path, typer.Option("-o", "--out", help="The site's folder.")] = Path("site"),
     env: Annotated[
         str | None,
@@ -24,8 +24,8 @@ def web(
         str | None,
         typer.Option(help="wasm: compiled from the policy, by zig. onnx: onnxruntime-web."),
     ] = None,
-    canary: Annotated[bool, typer.Option(help=target_help.CANARY)] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    canary: Canary = True,
+    as_json: AsJson = False,
 ) -> None:
     """Write a static site in which the bundle runs in the browser. Needs no network.
 

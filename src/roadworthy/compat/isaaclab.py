@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadworthy.border import answers
+from roadworthy.api.export import export_source
+from roadworthy.api.options import ExportPlan
 from roadworthy.errors import UsageError
-from roadworthy.exporting import ExportOptions, ExportPlan, export_source
+from roadworthy.errors.unforeseen import answers
 from roadworthy.source import Source
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate
@@ -43,8 +44,7 @@ def export_policy_as_onnx(
     folder.mkdir(parents=True, exist_ok=True)
     say = _say if verbose else None
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
-        plan = ExportPlan(options=ExportOptions(progress=say))
-        bundle = export_source(source, Path(scratch) / "bundle", plan)
+        bundle = export_source(source, Path(scratch) / "bundle", ExportPlan(progress=say))
         # One rename: whoever looks sees the old file or the new one, never half of it.
         (bundle.folder / POLICY).replace(folder / filename)
     if verbose:

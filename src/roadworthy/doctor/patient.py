@@ -11,7 +11,7 @@ import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.errors import Finding
-from roadworthy.lines import is_authors_class
+from roadworthy.errors.lines import is_authors_class
 from roadworthy.program import Program
 from roadworthy.source import FORWARD, Attribute, Source
 

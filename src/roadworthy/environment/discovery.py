@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from roadworthy.border import answers
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
@@ -19,6 +18,7 @@ from roadworthy.environment.running import running
 from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 from roadworthy.environment.unseen import constants
+from roadworthy.errors.unforeseen import answers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

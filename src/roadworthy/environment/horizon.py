@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from roadworthy.capture.state.reach import names_in
 from roadworthy.capture.walking import walk
 from roadworthy.environment.source import EnvironmentSource
-from roadworthy.lines import is_authors_class
+from roadworthy.errors.lines import is_authors_class
 
 LEAST_STEPS = 32
 # A command every 500 steps is common, an episode of 1,000 as well.

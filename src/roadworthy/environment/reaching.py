@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from roadworthy.quiet import quiet
+from roadworthy.errors.quiet import quiet
 
 # Of their first argument only the shape matters.
 _OVERWRITING = {

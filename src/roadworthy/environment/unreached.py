@@ -19,7 +19,7 @@ from typing import Any
 
 from roadworthy.capture.state.entered import is_authors_code
 from roadworthy.capture.walking import walk
-from roadworthy.lines import is_authors_class
+from roadworthy.errors.lines import is_authors_class
 
 _ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _WRITING = ("append", "appendleft", "extend", "pop", "popleft", "insert", "clear", "update", "add")

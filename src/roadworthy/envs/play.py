@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.border import answers
 from roadworthy.envs.batch import EnvBatch, env_batch
 from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError
+from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays, Steppable, reset_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from roadworthy.capture.state.unread import held
 from roadworthy.errors import Finding
-from roadworthy.lines import is_authors_class
+from roadworthy.errors.lines import is_authors_class
 from roadworthy.originals.owners import owners
 from roadworthy.originals.statistics import below, passed
 from roadworthy.source import Source

@@ -11,9 +11,9 @@ import torch
 from roadworthy.capture.capture import capture
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.errors import RoadworthyError
-from roadworthy.lines import quoted_line
+from roadworthy.errors.lines import quoted_line
+from roadworthy.errors.quiet import quiet
 from roadworthy.originals.original import TorchValue
-from roadworthy.quiet import quiet
 from roadworthy.source import Source
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature

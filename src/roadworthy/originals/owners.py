@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.lines import is_machinery
+from roadworthy.errors.lines import is_machinery
 
 
 def owners(module: torch.nn.Module) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.lines import is_authors_class
+from roadworthy.errors.lines import is_authors_class
 from roadworthy.originals.advisories import never_updated
 from roadworthy.originals.unapplied import OTHER
 from roadworthy.spec.port import Array

@@ -7,19 +7,11 @@ ones of the file's branch, without those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from roadworthy.onnxgraph.protobuf import Field, NotAModel, fields
-from roadworthy.runtime.onnx_file import messages, name_in, text
+from roadworthy.spec.onnx_wire import MESSAGES, Field, Message, NotAModel, fields
 from roadworthy.spec.signature import Signature
-
-# Field numbers of onnx.proto.
-_GRAPH, _METADATA = 7, 14
-_NODES, _GRAPH_NAME, _INITIALIZERS, _INPUTS, _OUTPUTS = 1, 2, 5, 11, 12
-_NODE_INPUTS, _NODE_OUTPUTS, _OP_TYPE, _ATTRIBUTES = 1, 2, 4, 5
-_ATTRIBUTE_NAME, _BRANCH, _BRANCHES = 1, 6, 11
-_VALUE_NAME, _TENSOR_NAME = 1, 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,58 +30,52 @@ class Between:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Node:
-    message: memoryview
+    message: Message
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operator: str
 
     @classmethod
-    def of(cls, message: memoryview) -> _Node:
-        ins = tuple(text(v) for n, v in fields(message) if n == _NODE_INPUTS)
-        outs = tuple(text(v) for n, v in fields(message) if n == _NODE_OUTPUTS)
-        return cls(message, ins, outs, name_in(message, _OP_TYPE))
+    def of(cls, message: Message) -> _Node:
+        ins, outs = (tuple(message.texts(side)) for side in ("input", "output"))
+        return cls(message, ins, outs, message.text("op_type"))
 
-    def branch(self, name: str) -> memoryview | None:
-        for attribute in messages(self.message, _ATTRIBUTES):
-            if name_in(attribute, _ATTRIBUTE_NAME) == name:
-                return next(messages(attribute, _BRANCH), None)
+    def branch(self, name: str) -> Message | None:
+        for attribute in self.message.inside("attribute"):
+            if attribute.text("name") == name:
+                return next(iter(attribute.inside("g")), None)
         return None
 
     @property
     def nests(self) -> bool:
-        return any(
-            number in (_BRANCH, _BRANCHES)
-            for attribute in messages(self.message, _ATTRIBUTES)
-            for number, _ in fields(attribute)
-        )
+        attributes = self.message.inside("attribute")
+        return any(attribute.all("g") or attribute.all("graphs") for attribute in attributes)
 
 
 def between(model: bytes, signature: Signature) -> Between | None:
     """The ticks of a file of two rates; None where its form is not the one that we write."""
     try:
-        whole = memoryview(model)
-        (graph,) = messages(whole, _GRAPH)
-        (choice,) = [n for n in map(_Node.of, messages(graph, _NODES)) if n.operator == "If"]
+        whole = Message(model)
+        (graph,) = whole.inside("graph")
+        (choice,) = [n for n in map(_Node.of, graph.inside("node")) if n.operator == "If"]
         applies = choice.branch("else_branch")
-    except (NotAModel, UnicodeDecodeError, ValueError):
+    except (NotAModel, ValueError):
         return None
     return None if applies is None else _taken_out(whole, graph, choice, applies, signature)
 
 
 def _taken_out(
-    whole: memoryview, graph: memoryview, choice: _Node, applies: memoryview, signature: Signature
+    whole: Message, graph: Message, choice: _Node, applies: Message, signature: Signature
 ) -> Between | None:
     ports = {each.name for each in signature.outputs} | {each.output for each in signature.memory}
     if ports != set(choice.outputs):  # something is computed behind the choice
         return None
-    nodes = [_Node.of(each) for each in messages(applies, _NODES)]
-    infos = list(messages(applies, _OUTPUTS))
-    inner = dict(zip(choice.outputs, (name_in(i, _VALUE_NAME) for i in infos), strict=True))
-    entering = {name_in(each, _VALUE_NAME): each for each in messages(graph, _INPUTS)}
+    nodes = [_Node.of(each) for each in applies.inside("node")]
+    infos = applies.inside("output")
+    inner = dict(zip(choice.outputs, (info.text("name") for info in infos), strict=True))
+    entering = {each.text("name"): each for each in graph.inside("input")}
     constants = {
-        name_in(each, _TENSOR_NAME): each
-        for part in (graph, applies)
-        for each in messages(part, _INITIALIZERS)
+        each.text("name"): each for part in (graph, applies) for each in part.inside("initializer")
     }
     maker = {name: node for node in nodes for name in node.outputs}
     handed_on = {
@@ -108,23 +94,20 @@ def _taken_out(
     known = entering.keys() | constants.keys() | maker.keys()
     if not kept or not reads or used - known or any(node.nests for node in nodes):
         return None
-    tick = [
-        *((_NODES, node.message) for node in nodes if used.intersection(node.outputs)),
-        (_GRAPH_NAME, memoryview(b"between")),
-        *(
-            (_INITIALIZERS, each)
-            for name, each in constants.items()
-            if name in used and name not in entering
-        ),
-        *((_INPUTS, entering[name]) for name in reads),
-        *(
-            (_OUTPUTS, info)
-            for port, info in zip(choice.outputs, infos, strict=True)
-            if port in kept
-        ),
-    ]
-    rest = [each for each in fields(whole) if each[0] not in (_GRAPH, _METADATA)]
-    written = _message([*rest, (_GRAPH, memoryview(_message(tick)))])
+    read = [each for name, each in constants.items() if name in used and name not in entering]
+    given = [info for port, info in zip(choice.outputs, infos, strict=True) if port in kept]
+    tick = {
+        "node": [node.message.content for node in nodes if used.intersection(node.outputs)],
+        "name": [memoryview(b"between")],
+        "initializer": [each.content for each in read],
+        "input": [entering[name].content for name in reads],
+        "output": [each.content for each in given],
+    }
+    number = {key: number for key, (number, _) in MESSAGES["graph"].items()}
+    inside = _message((number[key], each) for key, contents in tick.items() for each in contents)
+    (at, _), (metadata, _) = (MESSAGES["model"][key] for key in ("graph", "metadata_props"))
+    rest = [each for each in fields(whole.content) if each[0] not in (at, metadata)]
+    written = _message([*rest, (at, memoryview(inside))])
     return Between(written, reads, {port: inner[port] for port in kept}, constant)
 
 
@@ -140,7 +123,7 @@ def _needed(name: str, maker: dict[str, _Node]) -> set[str]:
     return found
 
 
-def _message(parts: Sequence[tuple[int, Field]]) -> bytes:
+def _message(parts: Iterable[tuple[int, Field]]) -> bytes:
     return b"".join(_written(number, value) for number, value in parts)
 
 

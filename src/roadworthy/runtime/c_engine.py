@@ -19,13 +19,13 @@ from roadworthy.cfile.constants import HANDED
 from roadworthy.cfile.kernels.panels import PANELS, Panels
 from roadworthy.cfile.source import code
 from roadworthy.errors import BundleError
-from roadworthy.onnxgraph.graph import Declared, Graph, read
 from roadworthy.runtime import compiler
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import Artifact, Buffers
 from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.runtime.trust import TrustedCode, written
+from roadworthy.spec.onnx_graph import Declared, Graph, read
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
 

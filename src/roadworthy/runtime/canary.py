@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roadworthy.errors import BundleError
-from roadworthy.onnxgraph.protobuf import NotAModel
-from roadworthy.runtime.onnx_file import external_data
 from roadworthy.runtime.telemetry import VARIABLE, silent_onnxruntime
+from roadworthy.spec.onnx_file import external_data
+from roadworthy.spec.onnx_wire import NotAModel
 
 if TYPE_CHECKING:
     from subprocess import Popen

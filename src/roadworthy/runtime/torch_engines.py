@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roadworthy.errors import BundleError, need
-from roadworthy.quiet import quiet
+from roadworthy.errors.quiet import quiet
 from roadworthy.runtime.archive import CPU_KEY, STEP, SUBSTEP, Archive, graphs_alone
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.inductor import passing_cache

@@ -34,7 +34,7 @@ from roadworthy.adapters.torchrl.transforms import TransformStages
 from roadworthy.adapters.torchrl.transforms import stages as transform_stages
 from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
-from roadworthy.lines import user_line
+from roadworthy.errors.lines import user_line
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Normalizer

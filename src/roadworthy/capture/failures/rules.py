@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from string import Template
 
 from roadworthy.errors import ExportError
-from roadworthy.lines import code_of, source_line
+from roadworthy.errors.lines import code_of, source_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

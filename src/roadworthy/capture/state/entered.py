@@ -26,7 +26,7 @@ from roadworthy.capture.state.reach import (
     names_in,
     root,
 )
-from roadworthy.lines import frame_line, is_authors
+from roadworthy.errors.lines import frame_line, is_authors
 
 # What of the world Python's own library may be asked for, on the author's behalf.
 _ASKED_THROUGH_PYTHON = ("time.", "datetime.", "os.", "random")

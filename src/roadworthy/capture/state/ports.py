@@ -16,7 +16,7 @@ import torch
 
 from roadworthy.capture.memory import Slot
 from roadworthy.errors import ExportError, Finding, UsageError
-from roadworthy.lines import return_line
+from roadworthy.errors.lines import return_line
 from roadworthy.source import Source
 
 # `get_action(obs, action=None)` is given one to be told its probability, not to remember it.

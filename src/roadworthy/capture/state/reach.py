@@ -25,7 +25,7 @@ from roadworthy.capture.putting_back import (
     Variable,
 )
 from roadworthy.capture.walking import is_foreign_array, is_tensordict
-from roadworthy.lines import is_authors_class
+from roadworthy.errors.lines import is_authors_class
 
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000

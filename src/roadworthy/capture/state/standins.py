@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.lines import current_line
+from roadworthy.errors.lines import current_line
 
 _DEEPEST = 6
 # Methods of writers and containers that take and give nothing back.

@@ -12,7 +12,7 @@ import torch
 from roadworthy.capture.state.entered import is_authors_code
 from roadworthy.capture.state.reach import ATOMS, Reach, root
 from roadworthy.errors import ExportError, Finding
-from roadworthy.lines import frame_line
+from roadworthy.errors.lines import frame_line
 
 # What every thread can see: sharing it says nothing.
 _EVERYBODYS = (types.ModuleType, types.FunctionType, type)

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 from roadworthy.capture.substitution.indexing import replaced
 from roadworthy.capture.substitution.views import Window, look, readable
 from roadworthy.errors import ExportError
-from roadworthy.lines import current_line
+from roadworthy.errors.lines import current_line
 from roadworthy.spec.port import Array
 
 _RANDOM = frozenset(

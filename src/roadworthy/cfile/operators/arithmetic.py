@@ -12,7 +12,7 @@ from roadworthy.cfile.elementwise import COMPARISONS, add, div, elementwise, mul
 from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Unsupported
 from roadworthy.cfile.operators.reading import every, given, integer, known, needed, number, text
 from roadworthy.cfile.values import Tree, Value, const, scalar, size
-from roadworthy.onnxgraph.graph import DTYPES, Node
+from roadworthy.spec.onnx_graph import DTYPES, Node
 
 _UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh",

@@ -8,7 +8,7 @@ from roadworthy.cfile.lowering import Inputs, Lower, Lowering, Result, Unsupport
 from roadworthy.cfile.operators.reading import every, given, integer, known, needed
 from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value
-from roadworthy.onnxgraph.graph import Graph, Node
+from roadworthy.spec.onnx_graph import Graph, Node
 
 
 def _body(node: Node, name: str) -> Graph:

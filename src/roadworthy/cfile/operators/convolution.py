@@ -16,7 +16,7 @@ from roadworthy.cfile.operators.reading import given, integer, integers, known, 
 from roadworthy.cfile.operators.reductions import reduced
 from roadworthy.cfile.operators.views import joined, padded, view
 from roadworthy.cfile.values import Leaf, Value, const, scalar
-from roadworthy.onnxgraph.graph import Node
+from roadworthy.spec.onnx_graph import Node
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]

@@ -17,7 +17,7 @@ from roadworthy.cfile.operators.reading import integer, known, needed, text
 from roadworthy.cfile.operators.views import taken, view
 from roadworthy.cfile.statements import Scatter
 from roadworthy.cfile.values import Tree, Value, const, iota, scalar, size
-from roadworthy.onnxgraph.graph import Node
+from roadworthy.spec.onnx_graph import Node
 from roadworthy.spec.port import Array
 
 WHOLE = np.dtype(np.int64)

@@ -12,7 +12,7 @@ from roadworthy.cfile.lowering import Lower, Lowering, Result, Unsupported
 from roadworthy.cfile.operators.reading import given, integer, needed, number, text
 from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Buffer, Leaf, Value, const, scalar, size
-from roadworthy.onnxgraph.graph import Node
+from roadworthy.spec.onnx_graph import Node
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]

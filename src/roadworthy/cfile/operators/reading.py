@@ -9,7 +9,7 @@ import numpy as np
 
 from roadworthy.cfile.lowering import Inputs, Unsupported
 from roadworthy.cfile.values import Value
-from roadworthy.onnxgraph.graph import Node
+from roadworthy.spec.onnx_graph import Node
 from roadworthy.spec.port import Array
 
 

@@ -15,7 +15,7 @@ from roadworthy.cfile.operators.products import product
 from roadworthy.cfile.operators.reading import given, integer, known, needed, text
 from roadworthy.cfile.operators.views import joined, taken, view
 from roadworthy.cfile.values import Value, const, scalar
-from roadworthy.onnxgraph.graph import Node
+from roadworthy.spec.onnx_graph import Node
 from roadworthy.spec.port import Array
 
 Inputs = Sequence[Result | None]

@@ -16,7 +16,7 @@ from roadworthy.cfile.operators.products import rounded
 from roadworthy.cfile.operators.reading import given, integer, listed, needed, number, numbers
 from roadworthy.cfile.operators.views import taken, view
 from roadworthy.cfile.values import Leaf, Value, nodes, scalar, size
-from roadworthy.onnxgraph.graph import Node
+from roadworthy.spec.onnx_graph import Node
 
 # So few elements are joined two by two, without a kernel.
 FEW = 8

@@ -22,7 +22,7 @@ from roadworthy.cfile.operators.reading import (
     text,
 )
 from roadworthy.cfile.values import Leaf, Tree, Value, const, moved, size
-from roadworthy.onnxgraph.graph import DTYPES, Node
+from roadworthy.spec.onnx_graph import DTYPES, Node
 from roadworthy.spec.port import Array
 
 Shape = tuple[int, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from roadworthy.emitting.exploy_matchers import INPUTS, OUTPUTS, TARGETS, missing_targets
+from roadworthy.deploy.emit.exploy_matchers import INPUTS, OUTPUTS, TARGETS, missing_targets
 from roadworthy.errors import Finding
 from roadworthy.program import Program
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from roadworthy.api.options import ExportPlan
+from roadworthy.api.publish import write_bundle
 from roadworthy.backends import Settings
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.compat.exploy.contract import unmet
@@ -21,7 +23,6 @@ from roadworthy.environment.capture import EnvironmentOriginal, capture_environm
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import RoadworthyWarning
-from roadworthy.exporting import ExportOptions, ExportPlan, write_bundle
 from roadworthy.program import Program
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate
@@ -51,9 +52,9 @@ def export_environment_as_onnx(
     folder = Path(path)
     captured = capture_environment(EnvironmentSource(env, actor), contract=True)
     plan = ExportPlan(
-        options=ExportOptions(
-            opset=opset_version, ir_version=ir_version, progress=_say if verbose else None
-        ),
+        opset=opset_version,
+        ir_version=ir_version,
+        progress=_say if verbose else None,
         memory_defaults=True,
     )
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from roadworthy.doctor.fixes.copies import ModuleCopies, functions_at
 from roadworthy.doctor.fixes.rewrite import LeftAlone
 from roadworthy.doctor.fixes.settled import kept, settled
 from roadworthy.errors import Finding
-from roadworthy.lines import code_of, place_of
+from roadworthy.errors.lines import code_of, place_of
 
 _FLAG = re.compile(
     r"^(?:if|elif|while) (?:not )?self\.((?:\w+\.)*)(\w+):|^.* if self\.()(\w+) else"

@@ -14,7 +14,7 @@ import torch
 from roadworthy.doctor.fixes.choice import Choice
 from roadworthy.doctor.fixes.rewrite import rewritten
 from roadworthy.errors import ExportError, Finding
-from roadworthy.lines import is_authors, place_of
+from roadworthy.errors.lines import is_authors, place_of
 from roadworthy.source import Source
 
 # Of each function, the branches that are choices now.

@@ -14,7 +14,7 @@ import torch
 from roadworthy.doctor.fixes.copies import functions_at
 from roadworthy.doctor.fixes.rewrite import LeftAlone, conditions_at, definition_of
 from roadworthy.errors import Finding
-from roadworthy.lines import place_of
+from roadworthy.errors.lines import place_of
 from roadworthy.source import Attribute, Source
 
 # Methods of a tensor that make one element of it.

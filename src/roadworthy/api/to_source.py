@@ -1,0 +1,109 @@
+"""The one door: `to_source`, from what a user holds to something that can be exported."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.adapters import COMMON, adapter_for
+from roadworthy.adapters.unreadable import unreadable
+from roadworthy.errors import Finding, UsageError, did_you_mean, need
+from roadworthy.errors.unforeseen import answers
+
+if TYPE_CHECKING:
+    from roadworthy.adapters import Described
+    from roadworthy.source import Source
+
+# The fields of `rw.Source` that are keywords of a call.
+KEYWORDS = (*COMMON, "method", "constants")
+
+
+@answers
+def to_source(thing: Any, **keywords: Any) -> Described:
+    """The source of anything that an adapter knows, or of a plain module.
+
+    `thing` is a module, a policy or model of a known framework, an environment, the path of a
+    checkpoint, or a `Source`, which already says everything. The keywords are those of `rw.export`.
+    """
+    torch: Any = need("torch", extra="export")
+    from roadworthy.environment.source import EnvironmentSource
+    from roadworthy.source import Source
+
+    # Of the steps behind a policy none is the same as nothing said; of transforms it is not.
+    said = {
+        name: value
+        for name, value in keywords.items()
+        if value is not None and (name, value) != ("action", ())
+    }
+    if isinstance(thing, (Source, EnvironmentSource)):
+        if said:
+            raise UsageError(
+                f"given twice, in the Source and beside it: {', '.join(said)}",
+                hint="set every option in rw.Source(…) alone",
+            )
+        return thing
+    if isinstance(thing, str):
+        thing = Path(thing)
+    adapter = adapter_for(thing, said)
+    if adapter is None:
+        if isinstance(thing, Path):
+            raise unreadable(thing)
+        if not isinstance(thing, torch.nn.Module):
+            raise UsageError(
+                f"expected a torch.nn.Module, got {type(thing).__name__}",
+                hint="wrap a function in a module, so that its weights can be found"
+                if inspect.isroutine(thing)
+                else "pass the module that acts, such as runner.alg.policy",
+            )
+        refuse_unknown(KEYWORDS, said, f"a plain {type(thing).__name__}")
+        return plain_module(thing, **said)
+    describe = adapter.load()
+    refuse_unknown(adapter.keywords(), said, adapter.noun or f"a {adapter.name} policy")
+    made = describe(thing, **said)
+    if not isinstance(made, (Source, EnvironmentSource)):
+        raise UsageError(
+            f"the adapter {adapter.name!r} returned a {type(made).__name__}, expected a Source",
+            hint="its describe function must return rw.Source(module, example=…)",
+        )
+    return made
+
+
+def refuse_unknown(known: Sequence[str], said: Mapping[str, Any], whom: str) -> None:
+    """An error for every keyword that is not known."""
+    own = [name for name in known if name not in COMMON]
+    findings = [
+        Finding(
+            code="RW001",
+            where=f"export(…, {keyword}=…)",
+            what=f"{whom} takes no {keyword!r}",
+            hint=_advice(keyword, known, own),
+        )
+        for keyword in said
+        if keyword not in known
+    ]
+    if findings:
+        raise UsageError(findings=findings)
+
+
+def _advice(keyword: str, known: Sequence[str], own: list[str]) -> str:
+    for names in (own, known):
+        near = did_you_mean(keyword, names)
+        if near.startswith("did"):
+            return near
+    if not own:
+        return near
+    return f"beyond the common keywords it takes {', '.join(own)}"
+
+
+def plain_module(module: Any, **said: Any) -> Source:
+    """The source of a module that belongs to no framework."""
+    from roadworthy.source import Source
+
+    if "example" not in said:
+        raise UsageError(
+            "the example is missing: an export needs a value for every input",
+            hint="pass example={'obs': torch.zeros(1, 48)}, batch axis first",
+        )
+    return Source(module, **said)
