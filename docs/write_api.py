@@ -38,7 +38,7 @@ THEMES = {
     "Seeing": ("roadworthy.reporting", "roadworthy.playground", "roadworthy.spec.flight"),
     "Diagnosing": ("roadworthy.diagnosing",),
     "Other frameworks": (
-        "roadworthy.adapters",
+        "roadworthy.frameworks",
         "roadworthy.door",
         "roadworthy.compat",
         "roadworthy.emitting",

@@ -15,8 +15,8 @@ from torch import nn
 
 import roadworthy as rw
 from roadworthy import adapters
-from roadworthy.adapters import Adapter, adapter_for
 from roadworthy.environment.source import EnvironmentSource
+from roadworthy.frameworks import Adapter, adapter_for
 from tests.environment.environments import ENVIRONMENTS
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "adapter_plugin"
@@ -170,7 +170,7 @@ def test_the_nearest_class_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_looking_for_an_adapter_imports_no_framework(tmp_path: Path) -> None:
     script = (
         "import sys, torch\n"
-        "from roadworthy.adapters import adapter_for\n"
+        "from roadworthy.frameworks import adapter_for\n"
         "assert adapter_for(torch.nn.Linear(2, 1)) is None\n"
         "print({'tensordict', 'torchrl', 'gymnasium', 'onnx'} & set(sys.modules))"
     )

@@ -21,7 +21,7 @@ CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
 EVERYTHING = {
     *CAPTURING, *ASKING, "onnxgraph", "cfile", "cfolder", "backends", "doctor", "environment",
-    "checkpoints", "adapters", "door",
+    "frameworks", "door",
 }  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
@@ -44,12 +44,11 @@ MAY_IMPORT = {
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "checkpoints": {*BASE, "spec", "source", "envs"},
-    "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
+    "frameworks": {*CAPTURING, "envs", "environment"},
     "doctor": {*CAPTURING, "originals"},
     "reporting": {*BASE, "spec", "runtime", "envs", "doctor"},
     "playground": {*BASE, "spec", "onnxgraph", "cfile", "runtime", "reporting"},
-    "door": {*BASE, "source", "environment", "adapters"},
+    "door": {*BASE, "source", "environment", "frameworks"},
     "exporting": EVERYTHING,
     "comparing": EVERYTHING,
     "verifying": {*ASKING, "comparing"},

@@ -13,7 +13,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Adapter as Adapter
     from roadworthy.compat.isaaclab import export_policy_as_onnx as export_policy_as_onnx
     from roadworthy.diagnosing import Diagnosis as Diagnosis
     from roadworthy.diagnosing import diagnose as diagnose
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from roadworthy.exporting import ExportOptions as ExportOptions
     from roadworthy.exporting import export as export
     from roadworthy.exporting import export_environment as export_environment
+    from roadworthy.frameworks import Adapter as Adapter
     from roadworthy.playground.site import web as web
     from roadworthy.reporting.compare import PolicyComparison as PolicyComparison
     from roadworthy.reporting.compare import compare as compare
@@ -71,7 +71,7 @@ __version__ = "0.1.0"
 # Name → where it lives. Looked up on first use, so that importing the package costs nothing.
 _HOMES = {
     "About": "roadworthy.spec.port",
-    "Adapter": "roadworthy.adapters",
+    "Adapter": "roadworthy.frameworks",
     "Argmax": "roadworthy.spec.transforms",
     "Argument": "roadworthy.source",
     "Attribute": "roadworthy.source",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from roadworthy.adapters import adapter_for
 from roadworthy.border import answers, unforeseen
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import analysis_mode
@@ -24,6 +23,7 @@ from roadworthy.door import to_source
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.exporting import ExportOptions, ExportPlan, captured, write_bundle
+from roadworthy.frameworks import adapter_for
 from roadworthy.originals.owners import owners
 from roadworthy.program import Program
 from roadworthy.source import Source
@@ -31,7 +31,7 @@ from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Described
+    from roadworthy.frameworks import Described
 
 _TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled for you):"}
 

@@ -16,7 +16,6 @@ import numpy as np
 import roadworthy
 from roadworthy import backends
 from roadworthy import targets as target_table
-from roadworthy.adapters import adapter_for
 from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
 from roadworthy.backends.departures import departures, has_sigmoids
@@ -30,6 +29,7 @@ from roadworthy.door import to_source
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
+from roadworthy.frameworks import adapter_for
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
@@ -49,7 +49,7 @@ from roadworthy.verification.allowance import with_allowance
 from roadworthy.verification.examine import examine
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Described
+    from roadworthy.frameworks import Described
 
 Table = Mapping[Any, Callable[..., Any]]
 

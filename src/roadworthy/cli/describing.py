@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadworthy.adapters import EXPLORATIONS
 from roadworthy.capture.versions import refuse_untested
 from roadworthy.cli.objects import refuse_unreachable, resolve
 from roadworthy.errors import UsageError, did_you_mean, need
+from roadworthy.frameworks import EXPLORATIONS
 from roadworthy.spec.port import DTYPES
 
 if TYPE_CHECKING:

@@ -41,6 +41,6 @@ def refuse_unclear(
 
 def environment_of(task: str, motion_file: Path | None) -> Any:
     """The environment of a task, as it is played."""
-    from roadworthy.adapters.mjlab.tasks import environment_of as made
+    from roadworthy.frameworks.mjlab.tasks import environment_of as made
 
     return made(task, None if motion_file is None else str(motion_file))
