@@ -24,7 +24,7 @@ from mjlab.rl import MjlabOnPolicyRunner, RslRlVecEnvWrapper
 from mjlab.tasks.registry import load_env_cfg, load_rl_cfg
 
 import roadworthy as rw
-from roadworthy.adapters.mjlab import describe
+from roadworthy.frameworks.mjlab.live import describe
 from roadworthy.runtime.latency import interleaved
 
 TASK = "Mjlab-Velocity-Flat-Unitree-Go1"

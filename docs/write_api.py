@@ -38,7 +38,7 @@ THEMES = {
     "Seeing": ("roadworthy.show", "roadworthy.show.playground", "roadworthy.spec.flight"),
     "Diagnosing": ("roadworthy.api.diagnose",),
     "Other frameworks": (
-        "roadworthy.adapters",
+        "roadworthy.frameworks",
         "roadworthy.api.to_source",
         "roadworthy.compat",
         "roadworthy.deploy.emit",

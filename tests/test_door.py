@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy import adapters
-from roadworthy.adapters import Adapter, adapter_for
+from roadworthy import frameworks
 from roadworthy.environment.source import EnvironmentSource
+from roadworthy.frameworks import Adapter, adapter_for
 from tests.environment.environments import ENVIRONMENTS
 
 PLUGIN = Path(__file__).parent.parent / "examples" / "adapter_plugin"
@@ -38,9 +38,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
-    adapters.plug_ins.cache_clear()
+    frameworks.plug_ins.cache_clear()
     yield site
-    adapters.plug_ins.cache_clear()
+    frameworks.plug_ins.cache_clear()
     for name in ("toylab", "toylab_roadworthy"):
         sys.modules.pop(name, None)
 
@@ -151,7 +151,7 @@ def test_a_broken_plug_in_is_warned_about_and_stops_nobody(installed: Path, tmp_
 
 def test_an_adapter_that_gives_no_source_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Adapter(name="odd", classes=("torch.Linear",), describe=lambda thing: 3)  # type: ignore[arg-type, return-value]
-    monkeypatch.setattr(adapters, "BUILT_IN", (row,))
+    monkeypatch.setattr(frameworks, "BUILT_IN", (row,))
     with pytest.raises(rw.UsageError, match="the adapter 'odd' returned a int, expected a Source"):
         rw.to_source(nn.Linear(4, 2))
 
@@ -161,7 +161,7 @@ def test_the_nearest_class_decides(monkeypatch: pytest.MonkeyPatch) -> None:
         Adapter(name="far", classes=("torch.Module",), describe="x:y"),
         Adapter(name="near", classes=("torch.Linear",), describe="x:y"),
     )
-    monkeypatch.setattr(adapters, "BUILT_IN", rows)
+    monkeypatch.setattr(frameworks, "BUILT_IN", rows)
     found = adapter_for(nn.Linear(4, 2))
     assert found is not None
     assert found.name == "near"
@@ -170,7 +170,7 @@ def test_the_nearest_class_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_looking_for_an_adapter_imports_no_framework(tmp_path: Path) -> None:
     script = (
         "import sys, torch\n"
-        "from roadworthy.adapters import adapter_for\n"
+        "from roadworthy.frameworks import adapter_for\n"
         "assert adapter_for(torch.nn.Linear(2, 1)) is None\n"
         "print({'tensordict', 'torchrl', 'gymnasium', 'onnx'} & set(sys.modules))"
     )

@@ -21,8 +21,7 @@ BASE = {"errors"}
 CAPTURING = {"errors", "targets", "spec", "program", "source", "capture"}
 ASKING = {"errors", "targets", "spec", "runtime", "envs", "originals", "verification"}
 CORE = {
-    *CAPTURING, *ASKING, "cfile", "cfolder", "backends", "doctor", "environment", "checkpoints",
-    "adapters",
+    *CAPTURING, *ASKING, "cfile", "cfolder", "backends", "doctor", "environment", "frameworks",
 }  # fmt: skip
 # Part → the parts it may import, besides itself.
 MAY_IMPORT = {
@@ -40,8 +39,7 @@ MAY_IMPORT = {
     "envs": {"errors", "spec", "runtime"},
     "verification": {"errors", "targets", "spec", "runtime", "envs", "originals"},
     "environment": {*CAPTURING, *ASKING},
-    "checkpoints": {"errors", "spec", "source", "envs"},
-    "adapters": {*CAPTURING, "originals", "envs", "environment", "checkpoints"},
+    "frameworks": {*CAPTURING, "envs", "environment"},
     "doctor": {*CAPTURING, "originals"},
     "api": CORE,
     # Rooms that hang on the core by one door each: it does not know them, nor do they each other.

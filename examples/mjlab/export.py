@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import roadworthy as rw
-from roadworthy.adapters.mjlab.tasks import actor_of, environment_of
+from roadworthy.frameworks.mjlab.tasks import actor_of, environment_of
 
 TASK = "Mjlab-Cartpole-Swingup"
 HERE = Path(__file__).parent

@@ -13,7 +13,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Adapter as Adapter
     from roadworthy.api.diagnose import Diagnosis as Diagnosis
     from roadworthy.api.diagnose import diagnose as diagnose
     from roadworthy.api.export import export as export
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from roadworthy.errors import RoadworthyError as RoadworthyError
     from roadworthy.errors import RoadworthyWarning as RoadworthyWarning
     from roadworthy.errors import UsageError as UsageError
+    from roadworthy.frameworks import Adapter as Adapter
     from roadworthy.runtime.flight import FlightRecorder as FlightRecorder
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy

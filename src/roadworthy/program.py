@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     import torch
 
 
+def source_name(thing: object) -> str:
+    """Package and class of a source, as manifests say it.
+
+    A class of ours says `recorded_in`: it keeps its first name when its file moves.
+    """
+    kind = type(thing)
+    return f"{getattr(kind, 'recorded_in', kind.__module__)}.{kind.__qualname__}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
     """What every backend lowers.

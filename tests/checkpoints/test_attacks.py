@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.checkpoints.pickles import read_pickle
+from roadworthy.frameworks.files.pickles import read_pickle
 from roadworthy.spec.yaml_file import BadYaml, plain_yaml
 from tests.checkpoints.attacks import ATTACKS, FILES, MARK, Payload, statistics, zipped
 
@@ -156,8 +156,8 @@ def test_a_folder_is_answered_with_the_checkpoints_in_it(tmp_path: Path) -> None
 WATCHED = """
 import sys
 import torch, numpy, yaml, zipfile, json, roadworthy as rw
-import roadworthy.checkpoints.sb3, roadworthy.adapters.checkpoint, roadworthy.checkpoints.bare
-import roadworthy.checkpoints.cleanrl
+import roadworthy.frameworks.sb3.file, roadworthy.frameworks.checkpoint
+import roadworthy.frameworks.bare.file, roadworthy.frameworks.cleanrl.file
 import torch._weights_only_unpickler
 rw.to_source(sys.argv[1], assume={"vecnormalize": "none"})  # what is imported once, is imported
 before, events = set(sys.modules), []

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.checkpoints.skrl.expressions import head_of, input_of
+from roadworthy.frameworks.skrl.expressions import head_of, input_of
 from roadworthy.spec.transforms import ScaleOffset, Tanh
 from tests.checkpoints.comparing import TOLERANCE, apart
 from tests.checkpoints.recording import record, recording

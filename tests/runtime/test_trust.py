@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
+from roadworthy.api.write_c import write_c
 from roadworthy.cfolder.files import written
 from roadworthy.cfolder.interface import interface
 from roadworthy.runtime import compiler, torch_engines, trust
 from roadworthy.runtime.engine import Artifact
 from roadworthy.targets import TARGETS
-from roadworthy.writing_c import write_c
 from tests import hostile
 from tests.cli.conftest import roadworthy
 

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from roadworthy.adapters import adapter_for
 from roadworthy.api.to_source import to_source
 from roadworthy.capture.recipe import source_from
-from roadworthy.checkpoints import framework_of
-from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
-from roadworthy.checkpoints.opening import open_checkpoint
 from roadworthy.doctor.fixes import as_its_ports_are
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import CertificateFailed, UsageError
+from roadworthy.frameworks import adapter_for, framework_of
+from roadworthy.frameworks.files.beginning import looks_like_a_checkpoint
+from roadworthy.frameworks.files.opening import open_checkpoint
 from roadworthy.originals.contradictions import contradictions, other_ports
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
@@ -28,7 +27,7 @@ from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.signature import Signature
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Described
+    from roadworthy.frameworks import Described
 
 
 # What a recipe may not hold: modules and functions have no form in JSON.

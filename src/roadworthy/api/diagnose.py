@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from roadworthy.adapters import adapter_for
 from roadworthy.api.export import captured, export
 from roadworthy.api.options import ExportOptions, ExportPlan, options_in, with_keywords_of
 from roadworthy.api.publish import write_bundle
@@ -26,12 +25,13 @@ from roadworthy.doctor.patient import Patient, network
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.errors.unforeseen import answers, unforeseen
+from roadworthy.frameworks import adapter_for
 from roadworthy.originals.owners import owners
 from roadworthy.program import Program
 from roadworthy.source import Source
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Described
+    from roadworthy.frameworks import Described
 
 _TITLES = {"error": "errors:", "warning": "warnings:", "note": "notes (handled for you):"}
 

@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.adapters import adapter_for
 from roadworthy.api.options import (
     ExportOptions,
     ExportPlan,
@@ -28,6 +27,7 @@ from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
+from roadworthy.frameworks import adapter_for
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import Original
 from roadworthy.program import Program
@@ -40,7 +40,7 @@ from roadworthy.spec.transforms import ActionStep
 from roadworthy.targets import DEFAULT
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Described
+    from roadworthy.frameworks import Described
 
 
 @answers

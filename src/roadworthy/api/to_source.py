@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.adapters import COMMON, adapter_for
-from roadworthy.adapters.unreadable import unreadable
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
 from roadworthy.errors.unforeseen import answers
+from roadworthy.frameworks import COMMON, adapter_for
+from roadworthy.frameworks.unreadable import unreadable
 
 if TYPE_CHECKING:
-    from roadworthy.adapters import Described
+    from roadworthy.frameworks import Described
     from roadworthy.source import Source
 
 # The fields of `rw.Source` that are keywords of a call.

@@ -21,7 +21,7 @@ from roadworthy.capture.state.hiding import own_code, refuse_hiding
 from roadworthy.capture.state.trail import Trail
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError, Finding
-from roadworthy.program import Program
+from roadworthy.program import Program, source_name
 from roadworthy.source import Source
 from roadworthy.spec.signature import Signature
 
@@ -48,7 +48,7 @@ def capture(source: Source) -> Program:
             graph=_owned(_even_limits(written)),
             fixes=notes,
             recipe=recipe(source, analysis.slots),
-            source_name=f"{type(source.module).__module__}.{type(source.module).__qualname__}",
+            source_name=source_name(source.module),
             sampling=sampling_of(graph, analysis.signature),
         )
 

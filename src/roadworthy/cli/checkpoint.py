@@ -11,19 +11,19 @@ from roadworthy.cli.console import out, print_json, table
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
-    from roadworthy.checkpoints.reading import Reading
+    from roadworthy.frameworks.reading import Reading
 
 
 def show(path: Path, said: Mapping[str, Any], *, as_json: bool) -> None:
     """Prints what the checkpoint is, who says what, and every question that is still open."""
     need("torch", extra="export")
-    from roadworthy import checkpoints
-    from roadworthy.adapters.checkpoint import answers_from
-    from roadworthy.checkpoints.opening import open_checkpoint
+    from roadworthy.frameworks import framework_of, read_checkpoint
+    from roadworthy.frameworks.checkpoint import answers_from
+    from roadworthy.frameworks.files.opening import open_checkpoint
 
     contents = open_checkpoint(path)
-    row = checkpoints.framework_of(contents)
-    reading = checkpoints.read(contents, answers_from(**said))
+    row = framework_of(contents)
+    reading = read_checkpoint(contents, answers_from(**said))
     if as_json:
         print_json(_json(reading, row.recognise(contents)))
         return
@@ -49,7 +49,7 @@ def show(path: Path, said: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _rows(reading: Reading, reason: str | None) -> list[tuple[str, str]]:
-    from roadworthy.checkpoints.reading import UNKNOWN_VERSION
+    from roadworthy.frameworks.reading import UNKNOWN_VERSION
 
     rows = [
         ("recognised", reason or ""),

@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.adapters import EXPLORATIONS
 from roadworthy.api.options import option
 from roadworthy.capture.versions import refuse_untested
 from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve, thing
 from roadworthy.errors import UsageError, did_you_mean, need
+from roadworthy.frameworks import EXPLORATIONS
 from roadworthy.spec.port import DTYPES
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class TrainedTask:
         """What is exported, the environment of the task as it is played, and keywords with it."""
         if source is not None:
             return thing(source), {}
-        from roadworthy.adapters.mjlab.tasks import environment_of
+        from roadworthy.frameworks.mjlab.tasks import environment_of
 
         assert self.task is not None
         motion = None if self.motion_file is None else str(self.motion_file)

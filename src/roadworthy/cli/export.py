@@ -176,7 +176,7 @@ def refuse_bare_module(found: Any, given: Mapping[str, Any]) -> None:
     """An error for a module of no framework that was not described on the command line."""
     import torch
 
-    from roadworthy.adapters import adapter_for
+    from roadworthy.frameworks import adapter_for
 
     if "example" in given or not isinstance(found, torch.nn.Module):
         return

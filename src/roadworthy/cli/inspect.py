@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy.checkpoints.beginning import looks_like_a_checkpoint
 from roadworthy.cli import c_sizes, checkpoint, foreign
 from roadworthy.cli.console import (
     certificate_table,
@@ -28,6 +27,7 @@ from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
 from roadworthy.cli.options import SHOWN, AsJson, AxisSizes, Only, Trust
 from roadworthy.cli.values import node_values, refuse_lone_file, values_table
 from roadworthy.errors import BundleError, UsageError
+from roadworthy.frameworks.files.beginning import looks_like_a_checkpoint
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import onnx_signature
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle

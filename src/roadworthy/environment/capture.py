@@ -33,7 +33,7 @@ from roadworthy.environment.two_rates import TwoRates
 from roadworthy.environment.unseen import constants, unseen
 from roadworthy.errors import ExportError, Finding
 from roadworthy.originals.original import Original, Yardstick
-from roadworthy.program import Program
+from roadworthy.program import Program, source_name
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
@@ -131,7 +131,7 @@ def capture_environment(
                     "handed_over": sorted(source.handed_over),
                     **({"ignore": sorted(source.ignore)} if source.ignore else {}),
                 },
-                source_name=f"{type(env).__module__}.{type(env).__qualname__}",
+                source_name=source_name(env),
                 metadata=_metadata(env),
             ),
             initial=initial,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from roadworthy.adapters.managers.provenance import addresses, used_by
+from roadworthy.frameworks.managers.provenance import addresses, used_by
 
 
 def used(tensor: torch.Tensor, results: torch.Tensor) -> list[bool]:

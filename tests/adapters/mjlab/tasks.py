@@ -15,7 +15,7 @@ import torch
 from mjlab.envs import ManagerBasedRlEnv
 from mjlab.tasks.registry import load_env_cfg, load_rl_cfg
 
-from roadworthy.adapters.mjlab.tasks import _model
+from roadworthy.frameworks.mjlab.tasks import _model
 
 CARTPOLE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
 

@@ -18,7 +18,7 @@ from mjlab.rl import MjlabOnPolicyRunner, RslRlVecEnvWrapper
 from mjlab.tasks.registry import load_rl_cfg
 
 import roadworthy as rw
-from roadworthy.adapters.mjlab import describe
+from roadworthy.frameworks.mjlab.live import describe
 from tests.adapters.mjlab.tasks import CARTPOLE, actor, made, short_episodes
 from tests.adapters.mjlab.test_export import TOLERANCE, digest
 

@@ -11,7 +11,7 @@ import torch
 from mjlab.tasks import registry
 
 import roadworthy as rw
-from roadworthy.adapters.mjlab.tasks import actor_of
+from roadworthy.frameworks.mjlab.tasks import actor_of
 from tests.adapters.mjlab.tasks import CARTPOLE, made
 
 

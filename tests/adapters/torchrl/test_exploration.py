@@ -23,8 +23,8 @@ from torchrl.modules import (
 )
 
 import roadworthy as rw
-from roadworthy.adapters.torchrl import describe
 from roadworthy.errors import ExportError, UsageError
+from roadworthy.frameworks.torchrl.live import describe
 from tests.adapters.torchrl.policies import (
     EXAMPLE,
     POLICIES,

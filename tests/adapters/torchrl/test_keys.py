@@ -26,8 +26,8 @@ from torchrl.modules import (
 
 import roadworthy as rw
 from roadworthy import adapters
-from roadworthy.adapters.torchrl import describe
 from roadworthy.errors import ExportError, UsageError
+from roadworthy.frameworks.torchrl.live import describe
 from tests.adapters.torchrl.policies import (
     BOX,
     EXAMPLE,

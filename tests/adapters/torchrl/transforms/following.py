@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torchrl.envs import EnvBase, GymEnv, TransformedEnv
 
 import roadworthy as rw
-from roadworthy.adapters.torchrl.keys import NestedKey
-from roadworthy.adapters.torchrl.transforms import TransformStages, stages
+from roadworthy.frameworks.torchrl.keys import NestedKey
+from roadworthy.frameworks.torchrl.transforms import TransformStages, stages
 
 Values = dict[NestedKey, Tensor]
 

@@ -11,8 +11,8 @@ import pytest
 import torchrl.envs.transforms as package
 from torchrl.envs.transforms import Compose, ObservationNorm, Transform
 
-from roadworthy.adapters.torchrl.transforms import catalogue, stage_builder, stages
 from roadworthy.errors import ExportError
+from roadworthy.frameworks.torchrl.transforms import catalogue, stage_builder, stages
 
 ENTRIES = catalogue.ENTRIES
 DOCS = Path(__file__).parents[4] / "docs" / "torchrl-transforms.md"

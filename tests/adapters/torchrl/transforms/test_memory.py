@@ -21,7 +21,7 @@ from torchrl.envs.transforms import (
     UnsqueezeTransform,
 )
 
-from roadworthy.adapters.torchrl.transforms import LeftOut, stages
+from roadworthy.frameworks.torchrl.transforms import LeftOut, stages
 from tests.adapters.torchrl.transforms.following import Eager, Staged, agree, follow
 
 KEYS = ["same", "row2", "constant", "pool", "step_count", "is_init", "target_return"]

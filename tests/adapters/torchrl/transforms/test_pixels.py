@@ -25,7 +25,7 @@ from torchrl.envs.transforms import (
     _observation,
 )
 
-from roadworthy.adapters.torchrl.transforms import stages
+from roadworthy.frameworks.torchrl.transforms import stages
 from tests.adapters.torchrl.transforms.following import Eager, Exported, Staged, agree, follow
 
 gymnasium.register_envs(ale_py)

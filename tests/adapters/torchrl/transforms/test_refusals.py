@@ -37,8 +37,8 @@ from torchrl.envs.transforms import (
     _observation,
 )
 
-from roadworthy.adapters.torchrl.transforms import stages
 from roadworthy.errors import ExportError, UsageError
+from roadworthy.frameworks.torchrl.transforms import stages
 from tests.adapters.torchrl.transforms.following import pendulum
 
 OBS = {"in_keys": ["observation"]}

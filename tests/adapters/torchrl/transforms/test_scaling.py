@@ -21,7 +21,7 @@ from torchrl.envs.transforms import (
     VecNormV2,
 )
 
-from roadworthy.adapters.torchrl.transforms import stages
+from roadworthy.frameworks.torchrl.transforms import stages
 from tests.adapters.torchrl.transforms.following import Eager, Staged, follow, pendulum
 
 OLD_VEC_NORM = pytest.mark.filterwarnings("ignore:This class is to be deprecated:FutureWarning")

@@ -22,7 +22,7 @@ from torchrl.envs.transforms import (
     VecNormV2,
 )
 
-from roadworthy.adapters.torchrl.transforms import stages
+from roadworthy.frameworks.torchrl.transforms import stages
 from tests.adapters.torchrl.transforms.following import pendulum
 
 KEYS = ["frames", "pool", "step_count", "is_init"]

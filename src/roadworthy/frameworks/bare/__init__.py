@@ -1,0 +1,1 @@
+"""State_dicts of networks that no framework is known to have written."""

@@ -1,0 +1,1 @@
+"""CleanRL: the files of its scripts."""

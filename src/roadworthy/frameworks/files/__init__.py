@@ -1,0 +1,1 @@
+"""What a file holds, opened without running anything in it."""

@@ -1,0 +1,1 @@
+"""IsaacLab: its manager-based environments."""

@@ -1,0 +1,1 @@
+"""mjlab: its environments, the wrapper around them, its runners and its tasks."""

@@ -1,0 +1,1 @@
+"""Networks rebuilt from the names and shapes of their weights."""

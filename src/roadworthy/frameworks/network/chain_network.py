@@ -1,0 +1,134 @@
+"""A chain of layers as a network, and the critic that branches off it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from roadworthy.frameworks.network.actor import Network, Tensors, results
+from roadworthy.frameworks.network.chain import Chain, Layer
+from roadworthy.frameworks.network.images import ImageInput, Images, convolution
+from roadworthy.frameworks.network.layers import ACTIVATIONS, layer, recurrent
+from roadworthy.frameworks.network.memory import start, stepped
+from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.spec.transforms import Normalizer
+
+
+class ChainNetwork(Network):
+    """The layers of a chain, one behind the other."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        activation: str,
+        images: Images | None,
+        where: str,
+        *,
+        statistics: Normalizer | None = None,
+        statistics_first: bool = False,
+    ) -> None:
+        super().__init__()
+        self.images = images
+        self.where = where
+        self.chain = chain
+        self.seen: nn.Module = nn.Identity()
+        if images is not None:
+            self.seen = ImageInput(images, statistics, statistics_first=statistics_first)
+        self.layers = nn.ModuleList(self._built(chain, activation))
+        self.inputs = chain.layers[0].inputs
+        self.critic = nn.ModuleList()
+        # Behind how many modules of the actor the critic branches off.
+        self.branch: int | None = None
+        self.returns: nn.Module = nn.Identity()
+
+    def add_critic(self, chain: Chain, activation: str, returns: nn.Module) -> None:
+        """Gives the network the output `value`; layers that both have are run once."""
+        same = 0
+        for own, other in zip(self.chain.layers, chain.layers, strict=False):
+            if not own.same_as(other):
+                break
+            same += 1
+        both = Chain(layers=chain.layers[:same], noise=(), critic=(), unexplained=())
+        self.branch = sum(1 for _ in self._built(both, activation)) if same else 0
+        made = list(self._built(chain, activation))
+        self.critic.extend(made[self.branch :])
+        self.returns = returns
+
+    def _built(self, chain: Chain, activation: str) -> Iterator[nn.Module]:
+        convolutions = 0
+        before: Layer | None = None
+        for own in chain.layers:
+            at = f"{self.where}: {own.path}"
+            yield from _between(chain, before, own, activation)
+            if own.kind == "conv":
+                assert self.images is not None
+                steps = self.images.strides[convolutions], self.images.padding[convolutions]
+                convolutions += 1
+                yield convolution(own.weights, *steps, at)
+            elif own.kind in ("lstm", "gru"):
+                yield recurrent(own.weights, at)
+            else:
+                yield layer(own.weights, at)
+            before = own
+
+    def example(self) -> Tensors:
+        """A value for each input."""
+        if self.images is None:
+            return {"obs": torch.zeros(1, self.inputs)}
+        return {"obs": self.images.example()}
+
+    def memory(self) -> Tensors:
+        """Where the recurrent layers start; those of the critic alone are `value_h`, `value_c`."""
+        found: Tensors = {}
+        for place, each in enumerate(_cells(self.layers)):
+            found |= start(each, place)
+        for place, each in enumerate(_cells(self.critic)):
+            found |= {f"{VALUE}_{name}": value for name, value in start(each, place).items()}
+        return found
+
+    def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
+        begun = self.seen(ports["obs"].float())
+        kept = self.layers[: self.branch or 0]
+        value, after = _run(kept, begun, ports, 0)
+        rest = self.layers[self.branch or 0 :]
+        action, more = _run(rest, value, ports, len(_cells(kept)))
+        after |= more
+        if self.branch is not None:
+            own = {name.removeprefix(f"{VALUE}_"): each for name, each in ports.items()
+                   if name.startswith(f"{VALUE}_")}  # fmt: skip
+            value, more = _run(self.critic, value, own, 0)
+            after |= {f"{VALUE}_{name}": each for name, each in more.items()}
+            after[VALUE] = self.returns(value)
+        return results(action, wanted, after)
+
+
+def _between(
+    chain: Chain, before: Layer | None, own: Layer, activation: str
+) -> Iterator[nn.Module]:
+    if before is None:
+        return
+    if chain.gap(before, own) and before.kind not in ("lstm", "gru"):
+        yield ACTIVATIONS[activation]()
+    if before.kind == "conv" and own.kind != "conv":
+        yield nn.Flatten()
+
+
+def _cells(layers: Sequence[nn.Module] | nn.ModuleList) -> list[nn.LSTM | nn.GRU]:
+    return [each for each in layers if isinstance(each, (nn.LSTM, nn.GRU))]
+
+
+def _run(
+    layers: Sequence[nn.Module] | nn.ModuleList, value: Tensor, ports: Tensors, place: int
+) -> tuple[Tensor, Tensors]:
+    """What the layers give, and the memory of those that have one; `place` counts these."""
+    after: Tensors = {}
+    for each in layers:
+        if isinstance(each, (nn.LSTM, nn.GRU)):
+            value, state = stepped(each, value, ports, place)
+            after |= state
+            place += 1
+        else:
+            value = each(value)
+    return value, after

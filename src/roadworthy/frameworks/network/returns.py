@@ -1,0 +1,46 @@
+"""Values in the units of rewards: three frameworks train critics on normalised returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from roadworthy.frameworks.network.layers import Weights
+
+VALUE = "value"
+CLIP = 5.0
+
+
+def with_value(
+    outputs: tuple[str, ...], critic: object
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The outputs of a reading and of its critic; or, where that is a reason, why it has none."""
+    if isinstance(critic, str):
+        return outputs, {VALUE: critic}
+    return (*outputs, VALUE), {}
+
+
+class Returns(nn.Module):
+    """`clip(value, ±5) * sqrt(variance + eps) + mean`: all three clip before they scale back."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: Tensor, variance: Tensor, eps: float) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean.float())
+        self.register_buffer("scale", (variance.float() + eps).sqrt())
+
+    def forward(self, value: Tensor) -> Tensor:
+        return value.clamp(-CLIP, CLIP) * self.scale + self.mean
+
+
+def returns_of(statistics: Weights, *, eps: float) -> nn.Module:
+    """The way back from a critic's value to returns; where no statistics are kept, none."""
+    mean = statistics.get("running_mean")
+    variance = statistics.get("running_var", statistics.get("running_variance"))
+    if mean is None or variance is None:
+        return nn.Identity()
+    return Returns(torch.as_tensor(mean), torch.as_tensor(variance), eps)

@@ -1,0 +1,1 @@
+"""rl_games: its files and its players."""

@@ -1,0 +1,198 @@
+"""rl_games: `.pth` files of actor-critics and of SAC, with normaliser, CNN and recurrent layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
+from roadworthy.frameworks.network.actor import Actor
+from roadworthy.frameworks.network.layers import ACTIVATIONS, under
+from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.questions import ask_activation, ask_bounds, numbers
+from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
+from roadworthy.frameworks.rl_games.images import ask_cnn, cnn_text
+from roadworthy.frameworks.rl_games.network import Functions, Policy
+from roadworthy.frameworks.rl_games.wiring import Wiring, wiring_of
+from roadworthy.source import Source
+from roadworthy.spec.transforms import (
+    ActionStep,
+    Argmax,
+    Clip,
+    EpsInsideRoot,
+    MultiDiscrete,
+    Normalizer,
+    ScaleToBounds,
+    Tanh,
+)
+
+NAME = "rl_games"
+SETTINGS = "params/agent.yaml"
+# Of the file's weights: what only training reads, and the noise.
+_UNUSED = ("value", "critic_", "c_rnn.", "c_layer_norm.", "sigma")
+
+
+def recognise(contents: Contents) -> str | None:
+    """Why the file looks like one of rl_games: the names of its networks."""
+    if any(name.startswith("a2c_network.") for name in contents.tensors("model")):
+        return "it holds a2c_network in model"
+    sac = any(name.startswith("trunk.") for name in contents.tensors("actor"))
+    return "it holds an actor with a trunk, and critic_target" if sac and (
+        "critic_target" in contents.tree) else None  # fmt: skip
+
+
+def read(contents: Contents, answers: Answers) -> Reading:
+    """What the file says, and what agent.yaml says beside it."""
+    model = contents.tensors("model")
+    own = under(model, "a2c_network") or contents.tensors("actor")
+    refuse_bad_weights(own, contents.where)
+    said = contents.neighbours.lookup
+    activation = ask_activation(
+        answers, [said(SETTINGS, "params", "network", "mlp", "activation")],
+        (f"params.network.mlp.activation in {SETTINGS}",),
+    )  # fmt: skip
+    statistics = under(model, "running_mean_std") or _beside(contents)
+    cnn = ask_cnn(contents, answers, under(own, "actor_cnn"), statistics)
+    normalizer = _normalizer(statistics, answers)
+    wiring = wiring_of(own, {} if cnn else statistics, answers)
+    mean_activation = _ask_mean_activation(contents, answers) if wiring.heads == ("mu",) else ""
+    steps = _ask_steps(contents, answers, wiring)
+    absent = _no_value(contents, own)
+    value_activation = _ask_value(contents, answers) if VALUE in answers.outputs else "identity"
+    answers.note("sigma", "the noise of training, not used")
+
+    def build(outputs: Sequence[str]) -> Source:
+        assert activation is not None
+        assert mean_activation is not None
+        assert value_activation is not None
+        assert steps is not None
+        functions = Functions(
+            between=activation, mean=mean_activation or "identity", value=value_activation,
+            cnn=cnn.activation if cnn and cnn.activation else "identity",
+        )  # fmt: skip
+        network = Policy(
+            own, wiring, functions, contents.where,
+            images=cnn.images if cnn else None, statistics=normalizer,
+            returns=under(model, "value_mean_std"), valued=VALUE in outputs,
+        )  # fmt: skip
+        return Source(
+            Actor(network, outputs),
+            example=network.example(),
+            memory=network.memory(),
+            normalizer=None if cnn else normalizer,
+            action=steps,
+        )
+
+    return Reading(
+        framework=NAME,
+        algorithm="SAC" if wiring.heads == ("trunk",) else "PPO",
+        architecture=cnn_text(cnn) + wiring.text + (f", {activation}" if activation else ""),
+        normalizers={} if normalizer is None else {"obs": normalizer},
+        action=answers.env.action if answers.env else None,
+        facts=tuple(answers.facts),
+        questions=tuple(answers.questions),
+        unexplained=tuple(
+            name for name in own if not name.startswith((*wiring.used, *_UNUSED))
+        ),
+        outputs=(
+            "action", *(("logits",) if wiring.choices else ("action_raw", "mean")),
+            *(() if absent else (VALUE,)),
+        ),
+        absent=absent,
+        build=build,
+    )  # fmt: skip
+
+
+def _no_value(contents: Contents, own: Mapping[str, Tensor]) -> dict[str, str]:
+    """Why there is no value; empty where the file has a critic that can be asked."""
+    if "assymetric_vf_nets" in contents.tree:
+        return {VALUE: "a central critic was trained, which sees more than the policy"}
+    if "value.weight" in own:
+        return {}
+    return {VALUE: "SAC's critics judge actions" if "critic" in contents.tree else "no critic"}
+
+
+def _ask_value(contents: Contents, answers: Answers) -> str | None:
+    path = ("params", "network", "value_activation")
+    return answers.ask(
+        "value_activation", "the function behind the value; identity for None",
+        read=_activation,
+        found=[contents.neighbours.lookup(SETTINGS, *path), ("None", DEFAULT)],
+        choices=tuple(ACTIVATIONS), others=(f"{'.'.join(path)} in {SETTINGS}",),
+    )  # fmt: skip
+
+
+def _activation(text: str) -> str:
+    return text if text in ACTIVATIONS else {"None": "identity"}[text]
+
+
+def _beside(contents: Contents) -> dict[str, Tensor]:
+    """The statistics that SAC writes beside its networks."""
+    found = contents.tree.get("running_mean_std")
+    return state_dict(found) if isinstance(found, Mapping) else {}
+
+
+def _normalizer(statistics: Mapping[str, Tensor], answers: Answers) -> Normalizer | None:
+    mean, var = statistics.get("running_mean"), statistics.get("running_var")
+    if mean is None or var is None:
+        answers.note("normalizer", "none: the file holds no running_mean_std")
+        return None
+    answers.note("normalizer", "(x - mean) / sqrt(var + 1e-5), clipped at 5")
+    return EpsInsideRoot(mean=mean.float(), var=var.float(), eps=1e-5, clip=5.0)
+
+
+def _ask_mean_activation(contents: Contents, answers: Answers) -> str | None:
+    path = ("params", "network", "space", "continuous", "mu_activation")
+    return answers.ask(
+        "mu_activation",
+        "the function behind the means of the action; identity for None",
+        read=_activation,
+        found=[contents.neighbours.lookup(SETTINGS, *path)],
+        choices=tuple(ACTIVATIONS),
+        others=(f"{'.'.join(path)} in {SETTINGS}",),
+    )
+
+
+def _ask_steps(
+    contents: Contents, answers: Answers, wiring: Wiring
+) -> tuple[ActionStep, ...] | None:
+    """What players do to the numbers of the network."""
+    if wiring.choices:
+        one = len(wiring.choices) == 1
+        return (Argmax(),) if one else (MultiDiscrete(sizes=wiring.choices),)
+    if wiring.heads == ("trunk",):
+        bounds = ask_bounds(answers, wiring.actions)
+        if bounds is None:
+            return None
+        return Tanh(), Clip(low=min(bounds[0]), high=max(bounds[1]))
+
+    def read(text: str) -> bool:
+        return {"true": True, "false": False}[text.lower()]
+
+    settings = contents.neighbours.settings(SETTINGS)
+    clip = answers.ask(
+        "clip_actions", "whether players clamp actions at ±1 and scale them to the bounds",
+        read=read, found=[(_clip_actions(settings), f"{SETTINGS} (params.config.clip_actions)")],
+        choices=("true", "false"), others=(f"params.config.clip_actions in {SETTINGS}",),
+    )  # fmt: skip
+    if clip or clip is None:  # all questions at once
+        bounds = ask_bounds(answers, wiring.actions, only="where clip_actions is true")
+        if bounds is None or clip is None:
+            return None
+        return Clip(low=-1.0, high=1.0), ScaleToBounds(low=bounds[0], high=bounds[1])
+    # IsaacLab's wrapper clips in the environment.
+    limit = contents.neighbours.lookup(SETTINGS, "params", "env", "clip_actions")[0]
+    if limit is None:
+        return ()
+    answers.note("limit of actions", limit, f"{SETTINGS} (params.env.clip_actions)")
+    (reach,) = numbers(str(limit))
+    return (Clip(low=-reach, high=reach),)
+
+
+def _clip_actions(settings: Mapping[str, Any]) -> object:
+    """What the settings say; where they are there and silent, the framework's default."""
+    params = settings.get("params")
+    config = params.get("config") if isinstance(params, Mapping) else None
+    return config.get("clip_actions", True) if isinstance(config, Mapping) else None

@@ -1,0 +1,1 @@
+"""rsl_rl: its files, its models and its runners."""

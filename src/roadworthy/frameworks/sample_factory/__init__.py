@@ -1,0 +1,1 @@
+"""Sample-Factory: its files."""

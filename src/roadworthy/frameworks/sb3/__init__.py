@@ -1,0 +1,1 @@
+"""Stable-Baselines3 and sb3-contrib: their files and their models."""

@@ -1,0 +1,181 @@
+"""From observations to features, as Stable-Baselines3 does it before the first layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from roadworthy.frameworks.network.actor import Tensors
+from roadworthy.frameworks.network.layers import Weights, loaded, mlp, under, unexplained
+from roadworthy.frameworks.reading import ENV, Answers
+from roadworthy.frameworks.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Leaf,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+)
+from roadworthy.spec.port import About
+
+OBS = "obs"
+Layout = Literal["channels_first", "channels_last"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Observed:
+    """One port: the space that the policy was trained on, and how its values arrive.
+
+    layout    of an image; the policy itself has the channels first
+    divided   whether pixels are divided by 255
+    floating  whether the port takes floats although the space holds whole numbers
+    """
+
+    space: Leaf
+    layout: Layout = "channels_first"
+    divided: bool = False
+    floating: bool = False
+
+    @property
+    def example(self) -> Tensor:
+        """A value for the port: zeros, batch axis first."""
+        shape = self.space.shape
+        if self.layout == "channels_last":
+            shape = (*shape[1:], shape[0])
+        return torch.zeros(1, *shape, dtype=self.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floats are float32, whatever the space says: the policy computes in it."""
+        dtype: torch.dtype = getattr(torch, self.space.dtype, torch.float32)
+        return torch.float32 if dtype.is_floating_point or self.floating else dtype
+
+    def about(self) -> About:
+        """Limits of the port, where the space has them."""
+        if isinstance(self.space, Discrete):
+            return About(low=0, high=self.space.n - 1)
+        if isinstance(self.space, MultiDiscrete):
+            return About(low=0, high=[size - 1 for size in self.space.sizes])
+        return About(low=0, high=1) if isinstance(self.space, MultiBinary) else About()
+
+
+def observed(
+    space: Space, answers: Answers, *, normalize_images: bool, normalized: Mapping[str, object]
+) -> dict[str, Observed]:
+    """Port → how its values arrive. Asks for the layout of images, which the file does not say."""
+    leaves = space.spaces if isinstance(space, Dict) else {OBS: space}
+    env = answers.env.observation if answers.env else None
+    others = env.spaces if isinstance(env, Dict) else {OBS: env}
+    found = {}
+    for port, leaf in leaves.items():
+        layout: Layout = "channels_first"
+        if isinstance(leaf, Box) and leaf.is_image:
+            layout = _layout(port, leaf, others.get(port), answers)
+        found[port] = Observed(
+            space=leaf,
+            layout=layout,
+            divided=normalize_images and isinstance(leaf, Box) and leaf.is_image,
+            floating=port in normalized,
+        )
+    return found
+
+
+def _layout(port: str, image: Box, env: Leaf | None, answers: Answers) -> Layout:
+    channels, height, width = image.shape
+    told = None
+    if env is not None and env.shape != image.shape and env.shape[:2] == (height, width):
+        told = "channels_last"  # frames may be stacked: the number of channels is not compared
+    elif env is not None and env.shape[1:] == (height, width):
+        told = "channels_first"
+
+    def read(text: str) -> Layout:
+        if text == "channels_last":
+            return "channels_last"
+        if text == "channels_first":
+            return "channels_first"
+        raise KeyError(text)
+
+    name = "image" if port == OBS else f"image_{port}"
+    return (
+        answers.ask(
+            name,
+            f"whether the environment gives ({height}, {width}, {channels}) or {image.shape}; "
+            "Stable-Baselines3 turns the first into the second, and saves that",
+            read=read,
+            found=[(told, ENV)],
+            choices=("channels_last", "channels_first"),
+            others=("--env ID",),
+        )
+        or "channels_first"
+    )
+
+
+class Preprocess(nn.Module):
+    """One observation as floats: images divided and turned, choices one-hot."""
+
+    def __init__(self, own: Observed) -> None:
+        super().__init__()
+        self.own = own
+
+    def forward(self, value: Tensor) -> Tensor:
+        space = self.own.space
+        if isinstance(space, Discrete):
+            return functional.one_hot(value.long(), space.n).float()
+        if isinstance(space, MultiDiscrete):
+            columns = value.long().unbind(dim=1)
+            hot = [functional.one_hot(c, n) for c, n in zip(columns, space.sizes, strict=True)]
+            return torch.cat(hot, dim=-1).float()
+        if self.own.layout == "channels_last":
+            value = value.permute(0, 3, 1, 2)
+        return value.float() / 255.0 if self.own.divided else value.float()
+
+
+class NatureCnn(nn.Module):
+    """Three convolutions and a linear layer, each with a ReLU."""
+
+    def __init__(self, weights: Weights, where: str) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for place, stride in (("0", 4), ("2", 2), ("4", 1)):
+            own = under(weights, f"cnn.{place}")
+            if "weight" not in own or own["weight"].ndim != 4:
+                raise unexplained(where, f"no convolution at cnn.{place}")
+            out, channels, *kernel = own["weight"].shape
+            made = nn.Conv2d(channels, out, tuple(kernel), stride)  # type: ignore[arg-type]
+            layers += [loaded(made, own, f"{where}.cnn.{place}"), nn.ReLU()]
+        linear = mlp(under(weights, "linear"), "relu", active_end=True, where=f"{where}.linear")
+        self.layers = nn.Sequential(*layers, nn.Flatten(), linear)
+
+    def forward(self, image: Tensor) -> Tensor:
+        features: Tensor = self.layers(image)
+        return features
+
+
+class Extractor(nn.Module):
+    """Features of all observations, one behind the other: CNN for images, the rest as it is."""
+
+    def __init__(self, ports: Mapping[str, Observed], weights: Weights, where: str) -> None:
+        super().__init__()
+        self.ports = tuple(ports)
+        self.prepare = nn.ModuleList([Preprocess(each) for each in ports.values()])
+        self.extract = nn.ModuleList(
+            [_extractor(port, weights, len(ports) > 1 or port != OBS, where) for port in ports]
+        )
+
+    def forward(self, values: Tensors) -> Tensor:
+        parts = [
+            extract(prepare(values[port]))
+            for port, prepare, extract in zip(self.ports, self.prepare, self.extract, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+
+def _extractor(port: str, weights: Weights, in_dict: bool, where: str) -> nn.Module:
+    own = under(weights, f"extractors.{port}") if in_dict else weights
+    return NatureCnn(own, where) if own else nn.Flatten()

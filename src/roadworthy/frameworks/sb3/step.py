@@ -1,0 +1,136 @@
+"""What `predict` of a Stable-Baselines3 model does, in PyTorch; and `predict` itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from roadworthy.frameworks.live_spaces import ACTION, example_of, ports_of
+from roadworthy.frameworks.network.actor import FRAMES
+
+STATES = ("h", "c")
+MASKS = "action_masks"
+
+
+class Step(nn.Module):
+    """What `predict` does around the networks of a policy, in PyTorch.
+
+    With `frames` the port takes one observation, and the last so many are the memory `frames`.
+    """
+
+    low: Tensor | None
+    high: Tensor | None
+
+    recorded_in = "roadworthy.frameworks.sb3.step"
+
+    def __init__(self, model: Any, observed: Any, frames: int | None) -> None:
+        super().__init__()
+        self.policy = model.policy
+        self.spaces = ports_of(observed)
+        self.alone = not hasattr(observed, "spaces")
+        self.recurrent = hasattr(self.policy, "lstm_actor")
+        self.choices = _choices(model.action_space) if _is_masked(self.policy) else 0
+        self.shape = tuple(model.action_space.shape)
+        self.frames = frames
+        # HWC pictures of the environment become CHW, as `predict` turns them.
+        known = ports_of(model.observation_space)
+        self.turned = [name for name, space in self.spaces.items()
+                       if not frames and space.shape != known[name].shape]  # fmt: skip
+        for side in ("low", "high"):
+            limits = getattr(model.action_space, side, None)
+            value = None if limits is None else torch.as_tensor(np.asarray(limits))
+            self.register_buffer(side, value, persistent=False)
+
+    def example(self) -> dict[str, Tensor]:
+        masks = {MASKS: torch.ones(1, self.choices, dtype=torch.bool)} if self.choices else {}
+        return {name: example_of(space) for name, space in self.spaces.items()} | masks
+
+    def start(self) -> dict[str, Tensor]:
+        """The hidden states at the beginning of an episode, for one row."""
+        start = {}
+        if self.frames:
+            (space,) = self.spaces.values()
+            start[FRAMES] = torch.zeros(1, self.frames * space.shape[0])
+        if self.recurrent:
+            cell = self.policy.lstm_actor
+            start |= {name: torch.zeros(cell.num_layers, 1, cell.hidden_size) for name in STATES}
+        return start
+
+    def forward(self, **ports: Tensor) -> dict[str, Tensor]:
+        seen = {name: ports[name] for name in self.spaces}
+        seen |= {name: seen[name].permute(0, 3, 1, 2) for name in self.turned}
+        obs: Any = next(iter(seen.values())) if self.alone else seen
+        after = {}
+        if self.frames:
+            kept = ports[FRAMES][:, obs.shape[1] :]
+            obs = after[FRAMES] = torch.cat([kept, obs.float()], dim=1)
+        if self.recurrent:
+            return self._recurrent(obs, ports) | after
+        masks = {MASKS: ports[MASKS]} if self.choices else {}
+        action = self._answer(self.policy._predict(obs, deterministic=True, **masks))
+        return {ACTION: action, **after}
+
+    def _recurrent(self, obs: Any, ports: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Without the branch on where episodes start, which the reset of a runtime replaces."""
+        policy = self.policy
+        features = policy.extract_features(obs, policy.pi_features_extractor)
+        states = tuple(ports[name] for name in STATES)
+        out, after = policy.lstm_actor(features.unsqueeze(0), states)
+        latent = policy.mlp_extractor.forward_actor(out.squeeze(0))
+        drawn = policy._get_action_dist_from_latent(latent).get_actions(deterministic=True)
+        return {ACTION: self._answer(drawn), **dict(zip(STATES, after, strict=True))}
+
+    def _answer(self, action: Tensor) -> Tensor:
+        action = action.reshape(-1, *self.shape)
+        if self.low is None or self.high is None:
+            return action
+        if self.policy.squash_output:
+            unscaled: Tensor = self.low + 0.5 * (action + 1.0) * (self.high - self.low)
+            return unscaled
+        return torch.clamp(action, self.low, self.high)
+
+
+class Predict(nn.Module):
+    """`predict` itself, behind the model's own VecNormalize where there is one."""
+
+    def __init__(self, model: Any, step: Step, statistics: Any) -> None:
+        super().__init__()
+        self.step = step
+        self.model, self.statistics = [model], [statistics]
+
+    def forward(self, **ports: Tensor) -> dict[str, Tensor]:
+        step = self.step
+        arrays: Any = {name: ports[name].numpy() for name in step.spaces}
+        arrays = next(iter(arrays.values())) if step.alone else arrays
+        if self.statistics[0] is not None:
+            arrays = self.statistics[0].normalize_obs(arrays)
+        begun = {}
+        if step.frames:
+            kept = ports[FRAMES].numpy()[:, arrays.shape[1] :]
+            arrays = np.concatenate([kept, arrays], axis=1).astype(np.float32)
+            begun[FRAMES] = torch.from_numpy(arrays)
+        said: dict[str, Any] = {"deterministic": True}
+        if step.choices:
+            said[MASKS] = ports[MASKS].numpy()
+        if step.recurrent:
+            said["state"] = tuple(ports[name].numpy() for name in STATES)
+            said["episode_start"] = np.zeros(ports[STATES[0]].shape[1], dtype=bool)
+        action, state = self.model[0].predict(arrays, **said)
+        after = dict(zip(STATES, map(torch.as_tensor, state), strict=True)) if state else {}
+        return {ACTION: torch.as_tensor(action), **begun, **after}
+
+
+def _is_masked(policy: Any) -> bool:
+    return any("Maskable" in kind.__name__ for kind in type(policy).__mro__)
+
+
+def _choices(space: Any) -> int:
+    """How many numbers a mask has: one for each choice."""
+    counts = getattr(space, "nvec", None)
+    if counts is not None:
+        return int(np.sum(counts))
+    return int(2 * np.prod(space.shape)) if space.shape else int(space.n)

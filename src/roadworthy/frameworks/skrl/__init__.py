@@ -1,0 +1,1 @@
+"""skrl: its files, its models and its agents."""

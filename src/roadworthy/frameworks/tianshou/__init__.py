@@ -1,0 +1,1 @@
+"""Tianshou: its files."""

@@ -1,0 +1,1 @@
+"""TorchRL: modules over TensorDicts, and the transforms of environments around them."""
