@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 BASE = {"errors", "quiet", "lines", "border", "progress"}
-CAPTURING = {*BASE, "targets", "spec", "program", "source", "capture"}
+CAPTURING = {*BASE, "targets", "spec", "operators", "program", "source", "capture"}
 ASKING = {*BASE, "targets", "spec", "runtime", "envs", "originals", "verification"}
 EVERYTHING = {
     *CAPTURING, *ASKING, "onnxgraph", "cfile", "cfolder", "backends", "doctor", "environment",
@@ -31,15 +31,16 @@ MAY_IMPORT = {
     "progress": set(),
     "border": {"errors", "lines"},
     "targets": {"errors"},
+    "operators": set(BASE),
     "spec": {*BASE, "targets"},
     "program": {*BASE, "spec"},
     "source": {*BASE, "spec"},
-    "capture": {*BASE, "spec", "program", "source"},
+    "capture": {*BASE, "spec", "operators", "program", "source"},
     "onnxgraph": {*BASE, "spec"},
     "cfile": {*BASE, "spec", "onnxgraph"},
     "cfolder": {*BASE, "spec", "onnxgraph", "cfile"},
     "runtime": {*BASE, "targets", "spec", "onnxgraph", "cfile"},
-    "backends": {*BASE, "targets", "spec", "program", "cfile", "cfolder", "runtime"},
+    "backends": {*BASE, "targets", "spec", "operators", "program", "cfile", "cfolder", "runtime"},
     "originals": {*CAPTURING, "runtime"},
     "envs": {*BASE, "spec", "runtime"},
     "verification": {*BASE, "targets", "spec", "runtime", "envs", "originals"},
