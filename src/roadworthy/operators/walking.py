@@ -56,8 +56,7 @@ def lifted(program: torch.export.ExportedProgram) -> dict[str, Any]:
     """Parameters, buffers and constants by the names of their placeholders, in their order."""
     found: dict[str, Any] = {}
     for spec in program.graph_signature.input_specs:
-        if spec.kind is not InputKind.USER_INPUT:
-            assert spec.target is not None
+        if spec.kind is not InputKind.USER_INPUT and spec.target is not None:
             held = program.state_dict.get(spec.target)
             found[spec.arg.name] = program.constants[spec.target] if held is None else held
     return found
