@@ -13,8 +13,6 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from roadworthy.errors import ExportError
 from roadworthy.lines import current_line
 
-_FILLING = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1}
-
 
 class RowNumber:
     """One number for each row, which takes part in arithmetic as a plain number does.
@@ -36,8 +34,9 @@ class RowNumber:
             return _picked(*args)
         if name == "__setitem__":
             return _put(*args)
-        if name in _FILLING:
-            return _filled(name, args, named)
+        filled = _filled(name, args, named)
+        if filled is not None:
+            return filled
         tensors = [each for each in _flat((args, named)) if isinstance(each, torch.Tensor)]
         if not tensors:
             return _wrapped(func(*_bare(args), **_bare(named)))
@@ -137,17 +136,24 @@ def _precise(value: Any) -> torch.Tensor:
 
 
 def _filled(name: str, args: Any, named: dict[str, Any]) -> Any:
-    """`torch.full` and its kin: ones of that shape, times the number."""
-    place = _FILLING[name]
-    number = named.pop("fill_value", None) if len(args) <= place else args[place]
+    """`torch.full` and its kin: ones of that shape, times the number; None for anything else."""
     if name == "fill_":
-        made = torch.ones_like(args[0]) * number
-        return args[0].copy_(made)
+        return args[0].copy_(torch.ones_like(args[0]) * _fill_value(1, args, named))
     if name == "full":
+        number = _fill_value(1, args, named)
         return torch.ones(args[0], **named) * number
     if name == "full_like":
+        number = _fill_value(1, args, named)
         return torch.ones_like(args[0], **named) * number
-    return args[0].new_ones(args[1], **named) * number
+    if name == "new_full":
+        number = _fill_value(2, args, named)
+        return args[0].new_ones(args[1], **named) * number
+    return None
+
+
+def _fill_value(place: int, args: Any, named: dict[str, Any]) -> Any:
+    """Takes the number out of the arguments."""
+    return named.pop("fill_value", None) if len(args) <= place else args[place]
 
 
 def _keys(index: Any) -> tuple[Any, ...]:

@@ -62,7 +62,7 @@ def gives_no_values(name: str) -> bool:
     """
     if name in ("ndimension", "nelement"):
         return True
-    found = overloads(name)
+    found = overloads(name) if hasattr(torch.Tensor, name) else ()
     return bool(found) and all(
         each._schema.returns
         and not _returns_tensors(each)
