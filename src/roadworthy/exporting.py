@@ -19,7 +19,7 @@ from roadworthy import targets as target_table
 from roadworthy.adapters import adapter_for
 from roadworthy.backends import Backend, Settings, WritesTrace
 from roadworthy.backends.custom import decomposed, named, refuse_bad_tables
-from roadworthy.backends.departures import departures, has_sigmoids
+from roadworthy.backends.differences import differences, has_sigmoids
 from roadworthy.border import answers
 from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.export_mode import collecting_rarely
@@ -318,7 +318,7 @@ def write_bundle(
                 program, original, plan, partial, trace, certificate
             )
         if "onnx" in files:
-            notes = departures(program, plan.translations, whole_sigmoids=plan.whole_sigmoids)
+            notes = differences(program, plan.translations, whole_sigmoids=plan.whole_sigmoids)
             certificate = replace(certificate, findings=(*certificate.findings, *notes))
         if not certificate.passed:
             if not options.allow_uncertified:

@@ -51,6 +51,7 @@ class Operator:
 
     onnx        the module of `backends.translations` that writes it as PyTorch computes it
     doubles     `backends.translations.doubles` does, in a graph that holds float64
+    renamed     `backends.settled` writes it as another one under a simpler name
     differs     how its ONNX form is not PyTorch's, where nothing can be done
     sigmoids    a file may be written with sigmoids for it
     instead     the line to write, where ONNX has no form for it
@@ -71,6 +72,7 @@ class Operator:
     in_code: bool = False
     onnx: str = ""
     doubles: bool = False
+    renamed: bool = False
     differs: Difference | None = None
     sigmoids: bool = False
     instead: str = ""
