@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from roadworthy.errors import ExportError
 from roadworthy.lines import current_line
@@ -37,12 +38,13 @@ class RowNumber:
         filled = _filled(name, args, named)
         if filled is not None:
             return filled
-        tensors = [each for each in _flat((args, named)) if isinstance(each, torch.Tensor)]
+        tensors = [each for each in tree_leaves((args, named)) if isinstance(each, torch.Tensor)]
         if not tensors:
             return _wrapped(func(*_bare(args), **_bare(named)))
         axes = max(each.ndim for each in tensors)
         like = next((each for each in tensors if each.is_floating_point()), tensors[0])
-        return func(*_fitted(args, axes, like), **_fitted(named, axes, like))
+        args, named = tree_map(lambda each: _fitted(each, axes, like), (args, named))
+        return func(*args, **named)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **named: Any) -> Any:
         """`np.sin` and its like of plain numbers, computed by PyTorch in NumPy's precision."""
@@ -88,7 +90,7 @@ def _refuse(how: str) -> NoReturn:
 
 
 def _fitted(value: Any, axes: int, like: torch.Tensor) -> Any:
-    """The numbers in some arguments as tensors that meet the rows of the others."""
+    """A number among some arguments as a tensor that meets the rows of the others."""
     if type(value) is RowNumber:
         rows = value.rows
         if rows.dtype is not torch.bool:
@@ -97,29 +99,11 @@ def _fitted(value: Any, axes: int, like: torch.Tensor) -> Any:
         if not rows.ndim or (axes == 1 and statically_known_true(like.shape[0] == len(rows))):
             return rows
         return rows.reshape(rows.shape[:1] + (1,) * max(axes - 1, 1))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_fitted(each, axes, like) for each in value)
-    if isinstance(value, dict):
-        return {key: _fitted(each, axes, like) for key, each in value.items()}
     return value
 
 
 def _bare(value: Any) -> Any:
-    if type(value) is RowNumber:
-        return value.rows
-    if isinstance(value, (tuple, list)):
-        return type(value)(_bare(each) for each in value)
-    if isinstance(value, dict):
-        return {key: _bare(each) for key, each in value.items()}
-    return value
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (tuple, list)):
-        return [leaf for each in value for leaf in _flat(each)]
-    return [value]
+    return tree_map_only(RowNumber, lambda each: each.rows, value)
 
 
 def _wrapped(value: Any) -> Any:

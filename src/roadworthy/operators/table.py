@@ -97,7 +97,6 @@ OPERATORS = (
     Operator("rad2deg", onnx="functions"),
     # Activations, and cells made of them.
     Operator("tanh", smooth=True, rounds="sum"),
-    Operator("tanhshrink", rounds="around zero"),
     Operator("relu", smooth=True),
     Operator("relu6", thresholds=(6.0,)),
     Operator("leaky_relu", smooth=True, doubles=True),
@@ -301,7 +300,7 @@ OPERATORS = (
     Operator("logdet", algebra=True),
     Operator("slogdet", algebra=True),
     # Of densities and quantiles, which ONNX lacks too.
-    Operator("ndtri", instead=_QUANTILE),
+    Operator("special_ndtri", instead=_QUANTILE),
     Operator("lgamma", instead=_LIKELIHOOD),
     Operator("digamma", instead=_LIKELIHOOD),
     Operator("polygamma", instead=_LIKELIHOOD),
