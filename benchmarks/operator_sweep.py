@@ -24,10 +24,11 @@ from operator_cases import ALONE, Function, Kind, kinds
 from torch import Tensor, nn
 
 from roadworthy.backends import Settings
-from roadworthy.backends.departures import DEPARTURES
 from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.backends.translations import own_translations
 from roadworthy.errors import ExportError
+from roadworthy.operators.row import Difference as Known
+from roadworthy.operators.table import OPERATORS
 from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
@@ -256,8 +257,8 @@ def table(results: Sequence[Result]) -> str:
         "| operators | range | what differs |",
         "| --- | --- | --- |",
         *(
-            f"| {', '.join(f'`{name}`' for name in row.operators)} | {row.where} | {row.what} |"
-            for row in DEPARTURES
+            f"| {', '.join(f'`{name}`' for name in names)} | {known.where} | {known.what} |"
+            for known, names in _differing().items()
         ),
         "",
         "## All that the sweep finds",
@@ -279,6 +280,15 @@ def table(results: Sequence[Result]) -> str:
         ", ".join(f"`{each.operator}`" for each in refused),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _differing() -> dict[Known, list[str]]:
+    """Each kind of difference, and the operators that have it."""
+    found: dict[Known, list[str]] = {}
+    for row in OPERATORS:
+        if row.differs is not None:
+            found.setdefault(row.differs, []).append(row.name)
+    return found
 
 
 def _aten(operator: Any) -> str:

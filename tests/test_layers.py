@@ -18,7 +18,7 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 # Everyone may use it, and it uses nobody.
 BASE = {"errors"}
-CAPTURING = {"errors", "targets", "spec", "program", "source", "capture"}
+CAPTURING = {"errors", "targets", "spec", "operators", "program", "source", "capture"}
 ASKING = {"errors", "targets", "spec", "runtime", "envs", "originals", "verification"}
 CORE = {
     *CAPTURING, *ASKING, "cfile", "cfolder", "backends", "doctor", "environment", "frameworks",
@@ -28,13 +28,23 @@ MAY_IMPORT = {
     "errors": set(),
     "targets": {"errors"},
     "spec": {"errors", "targets"},
+    "operators": {"errors"},
     "program": {"errors", "spec"},
     "source": {"errors", "spec"},
-    "capture": {"errors", "spec", "program", "source"},
+    "capture": {"errors", "spec", "operators", "program", "source"},
     "cfile": {"errors", "spec"},
     "cfolder": {"errors", "spec", "cfile"},
     "runtime": {"errors", "targets", "spec", "cfile"},
-    "backends": {"errors", "targets", "spec", "program", "cfile", "cfolder", "runtime"},
+    "backends": {
+        "errors",
+        "targets",
+        "spec",
+        "operators",
+        "program",
+        "cfile",
+        "cfolder",
+        "runtime",
+    },  # fmt: skip
     "originals": {*CAPTURING, "runtime"},
     "envs": {"errors", "spec", "runtime"},
     "verification": {"errors", "targets", "spec", "runtime", "envs", "originals"},

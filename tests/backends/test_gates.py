@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.api import publish
-from roadworthy.backends.departures import departures
+from roadworthy.backends.differences import differences
 from roadworthy.spec.certificate import Certificate
 
 
@@ -66,8 +66,8 @@ def test_departure_of_a_sigmoid_is_named_unless_it_is_whole() -> None:
 
     module = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid())
     program = capture(rw.Source(module, example={"obs": torch.zeros(1, 3)}))
-    assert [each.code for each in departures(program)] == ["RW340"]
-    assert departures(program, whole_sigmoids=True) == ()
+    assert [each.code for each in differences(program)] == ["RW340"]
+    assert differences(program, whole_sigmoids=True) == ()
 
 
 class RecurrentPpo(nn.Module):

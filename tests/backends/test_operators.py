@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.backends import Settings
-from roadworthy.backends.departures import DEPARTURES, departures
+from roadworthy.backends.differences import differences
 from roadworthy.errors import ExportError
+from roadworthy.operators.table import OPERATORS
 from roadworthy.program import Program
 from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Port
@@ -157,12 +158,12 @@ class Choosing(nn.Module):
 
 
 def said(module: nn.Module, *inputs: Tensor, **keywords: Any) -> list[str]:
-    return [each.what.split()[0] for each in departures(program(module, *inputs), **keywords)]
+    return [each.what.split()[0] for each in differences(program(module, *inputs), **keywords)]
 
 
-def test_departures_name_the_operators_and_their_lines() -> None:
+def test_differences_name_the_operators_and_their_lines() -> None:
     inputs = torch.zeros(2, 4), torch.zeros(1, 2, 4)
-    notes = departures(program(Choosing(), *inputs))
+    notes = differences(program(Choosing(), *inputs))
     assert [each.what.split()[0] for each in notes] == ["elu", "argmax"]
     assert notes[1].what == (
         "argmax for rows in which some elements are NaN: NaN is passed over, "
@@ -184,12 +185,12 @@ def test_nothing_is_said_of_operators_that_the_user_writes() -> None:
 
 
 def test_every_row_is_of_an_operator_that_torch_has() -> None:
-    names = [name for row in DEPARTURES for name in row.operators]
+    names = [row.name for row in OPERATORS]
     assert len(set(names)) == len(names)
     assert [name for name in names if not hasattr(torch.ops.aten, name)] == []
 
 
-def test_certificate_carries_the_departures(tmp_path: Path) -> None:
+def test_certificate_carries_the_differences(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Linear(4, 3), nn.ELU())
     rw.export(net, tmp_path / "walker", example={"obs": torch.zeros(1, 4)})
     certificate = json.loads((tmp_path / "walker" / "certificate.json").read_text())

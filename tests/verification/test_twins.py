@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
+from roadworthy.operators.walking import name_of
 from roadworthy.originals import interpreting
 from roadworthy.originals.exact import GraphYardstick
 from roadworthy.originals.module import original_of
@@ -173,7 +174,7 @@ def test_what_lies_before_a_choice_is_not_computed_again(monkeypatch: pytest.Mon
     run_node = interpreting.Recording.run_node
 
     def counted(self: interpreting.Recording, n: torch.fx.Node) -> object:
-        ran.append(interpreting.name_of(n.target))
+        ran.append(name_of(n.target))
         return run_node(self, n)
 
     monkeypatch.setattr(interpreting.Recording, "run_node", counted)

@@ -16,7 +16,7 @@ from roadworthy import targets as target_table
 from roadworthy.api.options import ExportPlan
 from roadworthy.backends import Backend, WritesTrace
 from roadworthy.backends.custom import decomposed, named
-from roadworthy.backends.departures import departures, has_sigmoids
+from roadworthy.backends.differences import differences, has_sigmoids
 from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.versions import installed
 from roadworthy.errors import CertificateFailed, ExportError
@@ -52,7 +52,7 @@ def write_bundle(
                 program, original, plan, partial, trace, certificate
             )
         if "onnx" in files:
-            notes = departures(program, plan.translations, whole_sigmoids=plan.whole_sigmoids)
+            notes = differences(program, plan.translations, whole_sigmoids=plan.whole_sigmoids)
             certificate = replace(certificate, findings=(*certificate.findings, *notes))
         if not certificate.passed:
             if not plan.allow_uncertified:

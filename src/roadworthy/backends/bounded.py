@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from roadworthy.backends.constants import constant
+
 # Operators whose numbers end somewhere, and powers, which may be roots.
 _ENDING = {"Acos", "Asin", "Atanh", "Acosh", "Sqrt", "Log", "Pow"}
 
@@ -23,30 +25,12 @@ def keep_tanh_bounded(model: ir.Model) -> None:
         (value,) = node.outputs
         if value.dtype is None or node.graph is None:
             continue
-        low, high = (_number(node, value, limit) for limit in (-1.0, 1.0))
-        clip = ir.node("Clip", [value, low, high], name=f"{node.name}_bounded")
-        bounded = clip.outputs[0]
-        bounded.name, bounded.shape = f"{value.name}_bounded", value.shape
-        bounded.dtype, bounded.type = value.dtype, value.type
+        low, high = (
+            constant(f"{value.name}_{end}", np.array(limit, value.dtype.numpy()))
+            for end, limit in (("low", -1.0), ("high", 1.0))
+        )
+        bounded = ir.Value(name=f"{value.name}_bounded", shape=value.shape, type=value.type)
+        value.replace_all_uses_with(bounded, replace_graph_outputs=True)
+        clip = ir.node("Clip", [value, low, high], name=bounded.name, outputs=[bounded])
         clip.metadata_props.update(node.metadata_props)
-        outer = node.graph
-        uses = [each for each in value.uses() if each.node is not clip]
-        for use in uses:
-            use.node.replace_input_with(use.idx, bounded)
-        for index, output in enumerate(outer.outputs):
-            if output is value:
-                outer.outputs[index] = bounded
-        outer.insert_after(node, [low.producer(), high.producer(), clip])  # type: ignore[list-item]
-
-
-def _number(node: ir.Node, value: ir.Value, number: float) -> ir.Value:
-    assert value.dtype is not None
-    tensor = ir.Tensor(
-        np.array(number, value.dtype.numpy()),
-        name=f"{value.name}_{'low' if number < 0 else 'high'}",
-    )
-    constant = ir.node("Constant", [], attributes={"value": tensor})
-    found = constant.outputs[0]
-    found.name, found.shape, found.dtype = tensor.name, ir.Shape([]), value.dtype
-    found.const_value = tensor
-    return found
+        node.graph.insert_after(node, [low.producer(), high.producer(), clip])  # type: ignore[list-item]

@@ -12,19 +12,19 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
-# Names in `aten::`, by how they begin.
-_COSTLY = (
-    "linalg_", "_linalg_", "cholesky", "inverse", "matrix_exp", "triangular_solve", "ormqr",
-    "geqrf", "lu_", "logdet", "slogdet",
-)  # fmt: skip
+from roadworthy.operators.asking import writes
+from roadworthy.operators.table import known
+from roadworthy.operators.walking import lifted, name_of, varying
 
 
 def folded(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The graph with the results of such operators as constants; itself where it has none."""
     # Where something is written in place, what a node is made of is not all among its arguments.
-    if any(_writes(node.target) for node in graph.graph.nodes):
+    if any(writes(node.target) for node in graph.graph.nodes):
         return graph
-    wanted = [node for node in graph.graph.nodes if _is_costly(node) and _is_constant(node, graph)]
+    costly = [node for node in graph.graph.nodes if _is_costly(node.target)]
+    varies = varying(graph) if costly else set()
+    wanted = [node for node in costly if node not in varies]
     if not wanted:
         return graph
     made = copy.copy(graph)
@@ -39,31 +39,10 @@ def folded(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     return made
 
 
-def _writes(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
-
-
-def _is_costly(node: torch.fx.Node) -> bool:
-    target = node.target
-    return (
-        isinstance(target, torch._ops.OpOverload)
-        and target.namespace == "aten"
-        and target._opname.startswith(_COSTLY)
-    )
-
-
-def _is_constant(node: torch.fx.Node, graph: torch.export.ExportedProgram) -> bool:
-    """Whether nothing that a caller passes reaches the node."""
-    passed = set(graph.graph_signature.user_inputs)
-    waiting, seen = [node], {node}
-    while waiting:
-        each = waiting.pop()
-        if each.op == "placeholder" and each.name in passed:
-            return False
-        fresh = [above for above in each.all_input_nodes if above not in seen]
-        seen.update(fresh)
-        waiting += fresh
-    return True
+def _is_costly(target: object) -> bool:
+    """Whether an operator is linear algebra: `linalg_inv`, or one that has another name."""
+    name = name_of(target)
+    return name.lstrip("_").startswith("linalg_") or known(name).algebra
 
 
 def _fold(graph: torch.export.ExportedProgram, node: torch.fx.Node) -> None:
@@ -81,23 +60,21 @@ def _fold(graph: torch.export.ExportedProgram, node: torch.fx.Node) -> None:
 
 
 def _value(
-    node: torch.fx.Node, graph: torch.export.ExportedProgram, known: dict[torch.fx.Node, Any]
+    node: torch.fx.Node, graph: torch.export.ExportedProgram, values: dict[torch.fx.Node, Any]
 ) -> Any:
     """What a constant node gives, computed from the weights."""
-    if node not in known:
+    if node not in values:
         if node.op == "placeholder":
-            spec = next(s for s in graph.graph_signature.input_specs if s.arg.name == node.name)
-            held = graph.state_dict if spec.target in graph.state_dict else graph.constants
-            known[node] = held[str(spec.target)]
+            values[node] = lifted(graph)[node.name]
         elif node.op == "get_attr":
-            known[node] = getattr(graph.graph_module, str(node.target))
+            values[node] = getattr(graph.graph_module, str(node.target))
         else:
             args, kwargs = torch.fx.map_arg(
-                (node.args, node.kwargs), lambda each: _value(each, graph, known)
+                (node.args, node.kwargs), lambda each: _value(each, graph, values)
             )
             assert callable(node.target)
-            known[node] = node.target(*args, **kwargs)
-    return known[node]
+            values[node] = node.target(*args, **kwargs)
+    return values[node]
 
 
 def _constant(

@@ -7,7 +7,10 @@ digits. A gate that is nearly closed multiplies: of a large value the difference
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
+
+from roadworthy.backends.constants import constant
 
 
 def write_whole_sigmoids(graph: ir.Graph) -> None:
@@ -22,19 +25,17 @@ def _write_whole(node: ir.Node, value: ir.Value) -> None:
     result, owner = node.outputs[0], node.graph
     assert owner is not None
     assert result.dtype is not None
-    negative = ir.node("Neg", [value])
-    exponential = ir.node("Exp", [negative.outputs[0]])
-    number = ir.tensor(1.0, dtype=result.dtype, name=f"{result.name}_one")
-    one = ir.node("Constant", [], attributes={"value": number})
-    total = ir.node("Add", [exponential.outputs[0], one.outputs[0]])
-    whole = ir.node("Reciprocal", [total.outputs[0]])
-    made = (negative, exponential, one, total, whole)
-    for each, name in zip(made[:-1], ("negative", "exp", "one", "sum"), strict=True):
-        out = each.outputs[0]
-        out.name, out.dtype = f"{result.name}_{name}", result.dtype
-        out.shape = ir.Shape([]) if each is one else result.shape
+    one = constant(f"{result.name}_one", np.array(1.0, result.dtype.numpy()))
+    made: list[ir.Node] = []
+
+    def computed(operator: str, inputs: list[ir.Value], name: str) -> ir.Value:
+        out = ir.Value(name=f"{result.name}_{name}", shape=result.shape, type=result.type)
+        made.append(ir.node(operator, inputs, outputs=[out]))
+        return out
+
+    exponential = computed("Exp", [computed("Neg", [value], "negative")], "exp")
+    made += [one.producer()]  # type: ignore[list-item]
+    whole = computed("Reciprocal", [computed("Add", [exponential, one], "sum")], "whole")
     for each in made:
         each.metadata_props.update(node.metadata_props)
-    ir.convenience.replace_nodes_and_values(
-        owner, node, [node], list(made), [result], [whole.outputs[0]]
-    )
+    ir.convenience.replace_nodes_and_values(owner, node, [node], made, [result], [whole])

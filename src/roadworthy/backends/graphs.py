@@ -15,6 +15,7 @@ from roadworthy.program import Program
 from roadworthy.runtime.archive import METADATA_KEY, STEP, SUBSTEP
 from roadworthy.spec.bundle import SIGNATURE_KEY
 from roadworthy.spec.port import Dim, Memory, Port
+from roadworthy.spec.signature import Signature
 
 # Where an operator came from: paths of this machine, names that change from run to run.
 _NOTES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "custom", "from_node")
@@ -68,14 +69,7 @@ def _misfits(graph: torch.export.ExportedProgram, program: Program) -> Iterator[
             hint="declare it as memory: memory={'hidden': 'attribute'} (roadworthy explain RW112)",
         )
     nodes = {node.name: node for node in graph.graph.nodes}
-    ins: list[Port | Memory] = [*signature.inputs, *signature.memory]
-    outs: list[Port | Memory] = [*signature.outputs, *signature.memory]
-    if (len(own.user_inputs), len(own.user_outputs)) != (len(ins), len(outs)):
-        raise ExportError(
-            f"the graph has {len(own.user_inputs)} inputs and {len(own.user_outputs)} outputs, "
-            f"the signature {len(ins)} and {len(outs)}",
-            hint="this is a mistake of Roadworthy's: please report it with the module",
-        )
+    ins, outs = ends(signature, len(own.user_inputs), len(own.user_outputs))
     for names, ports in ((own.user_inputs, ins), (own.user_outputs, outs)):
         for name, port in zip(names, ports, strict=True):
             yield from _specialised(nodes, str(name), port.name, port.shape)
@@ -90,10 +84,30 @@ def _specialised(
         for dim, size in zip(shape, got, strict=True)
     )
     if not fits:
-        yield Finding(
-            code=BatchSpecialised.code,
-            where=port,
-            what=f"the graph works for one size only: expected {shape}, got {tuple(map(str, got))}",
-            hint="read sizes from the input in forward, such as obs.shape[0], in place of "
-            "constants",
+        yield of_one_size(port, shape, tuple(map(str, got)))
+
+
+def ends(
+    signature: Signature, inputs: int, outputs: int
+) -> tuple[list[Port | Memory], list[Port | Memory]]:
+    """What goes into a graph and what comes out of it; an error where it has other numbers of
+    them."""
+    ins: list[Port | Memory] = [*signature.inputs, *signature.memory]
+    outs: list[Port | Memory] = [*signature.outputs, *signature.memory]
+    if (inputs, outputs) != (len(ins), len(outs)):
+        raise ExportError(
+            f"the graph has {inputs} inputs and {outputs} outputs, "
+            f"the signature {len(ins)} and {len(outs)}",
+            hint="this is a mistake of Roadworthy's: please report it with the module",
         )
+    return ins, outs
+
+
+def of_one_size(port: str, expected: tuple[Dim, ...], got: tuple[object, ...]) -> Finding:
+    """What is said of a port whose written shape is not the declared one."""
+    return Finding(
+        code=BatchSpecialised.code,
+        where=port,
+        what=f"the graph works for one size only: expected {expected}, got {got}",
+        hint="read sizes from the input in forward, such as obs.shape[0], in place of constants",
+    )

@@ -13,6 +13,8 @@ import onnx_ir as ir
 import onnxscript.optimizer
 from onnx_ir.passes.common import InlinePass
 
+from roadworthy.backends.constants import constant
+
 # Operator → the number that leaves a value as it is.
 _IDLE = {"Add": 0.0, "Sub": 0.0, "Mul": 1.0, "Div": 1.0}
 # Wider than onnxscript's own 1e-5 and 1e-8: that a number is kept costs nothing.
@@ -37,7 +39,10 @@ def keep_near_constants(model: ir.Model) -> None:
                 times[str(value.name)] += 1
                 # Folded numbers share a name where they share their value.
                 name = f"{value.name}_kept{times[str(value.name)]}"
-                node.replace_input_with(place, _with_an_axis(node, name, number))
+                kept, owner = constant(name, number.numpy().reshape(1)), node.graph
+                assert owner is not None
+                owner.insert_before(node, kept.producer())  # type: ignore[arg-type]
+                node.replace_input_with(place, kept)
 
 
 def _is_nearly(number: ir.TensorProtocol, idle: float) -> bool:
@@ -45,14 +50,3 @@ def _is_nearly(number: ir.TensorProtocol, idle: float) -> bool:
         return False
     found = float(number.numpy())
     return found != idle and math.isclose(found, idle, rel_tol=_NEAR, abs_tol=_NEAR)
-
-
-def _with_an_axis(node: ir.Node, name: str, number: ir.TensorProtocol) -> ir.Value:
-    tensor = ir.Tensor(number.numpy().reshape(1), name=name)
-    constant = ir.node("Constant", [], attributes={"value": tensor})
-    kept = constant.outputs[0]
-    kept.name, kept.shape, kept.dtype = tensor.name, ir.Shape([1]), number.dtype
-    kept.const_value = tensor
-    assert node.graph is not None
-    node.graph.insert_before(node, constant)
-    return kept

@@ -16,6 +16,7 @@ import torch
 from roadworthy.backends import Settings
 from roadworthy.backends.folding import folded
 from roadworthy.backends.gates import write_whole_sigmoids
+from roadworthy.backends.graphs import ends, of_one_size
 from roadworthy.backends.planes import convolve_planes
 from roadworthy.backends.refusals import (
     Place,
@@ -27,7 +28,7 @@ from roadworthy.backends.refusals import (
 from roadworthy.backends.torchlib import onnx_program
 from roadworthy.backends.translations import own_translations
 from roadworthy.backends.two_rates import two_rates
-from roadworthy.errors import BatchSpecialised, BundleError, ExportError, Finding
+from roadworthy.errors import BatchSpecialised, BundleError, ExportError
 from roadworthy.errors.quiet import quiet
 from roadworthy.program import Program
 from roadworthy.runtime.engine import OnnxEngine
@@ -173,14 +174,7 @@ def _plain_attention(*args: Any, **kwargs: Any) -> torch.Tensor:
 def _name_ports(model: ir.Model, signature: Signature) -> None:
     """Graph inputs and outputs as the signature names them; each output a value of its own."""
     graph = model.graph
-    ins: list[Port | Memory] = [*signature.inputs, *signature.memory]
-    outs: list[Port | Memory] = [*signature.outputs, *signature.memory]
-    if (len(graph.inputs), len(graph.outputs)) != (len(ins), len(outs)):
-        raise ExportError(
-            f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, "
-            f"the signature {len(ins)} and {len(outs)}",
-            hint="this is a mistake of Roadworthy's: please report it with the module",
-        )
+    ins, outs = ends(signature, len(graph.inputs), len(graph.outputs))
     _give_own_types(graph, [port.dtype for port in outs])
     _give_own_values(graph)
     taken = {_graph_name(port, "input") for port in ins} | {_graph_name(p, "output") for p in outs}
@@ -217,10 +211,8 @@ def _give_own_types(graph: ir.Graph, dtypes: Sequence[str]) -> None:
                 where=value.name or "",
                 hint=f"say what it is in forward: .to(torch.{name})",
             )
-        node = ir.node("Cast", [value], attributes={"to": wanted})
-        cast = node.outputs[0]
-        cast.name, cast.type, cast.shape = f"own_type_{index}", ir.TensorType(wanted), value.shape
-        graph.append(node)
+        cast = ir.Value(name=f"own_type_{index}", type=ir.TensorType(wanted), shape=value.shape)
+        graph.append(ir.node("Cast", [value], attributes={"to": wanted}, outputs=[cast]))
         graph.outputs[index] = cast
 
 
@@ -229,10 +221,8 @@ def _give_own_values(graph: ir.Graph) -> None:
     seen: set[int] = set()
     for index, value in enumerate(graph.outputs):
         if id(value) in seen or value.producer() is None:
-            node = ir.node("Identity", [value])
-            copy = node.outputs[0]
-            copy.name, copy.type, copy.shape = f"own_{index}", value.type, value.shape
-            graph.append(node)
+            copy = ir.Value(name=f"own_{index}", type=value.type, shape=value.shape)
+            graph.append(ir.node("Identity", [value], outputs=[copy]))
             graph.outputs[index] = copy
         seen.add(id(graph.outputs[index]))
 
@@ -288,15 +278,7 @@ def _refuse_other_shapes(proto: onnx.ModelProto, signature: Signature) -> None:
         dims = written[name].type.tensor_type.shape.dim
         got = tuple(dim.dim_param or dim.dim_value for dim in dims)
         if got != shape:
-            findings.append(
-                Finding(
-                    code=BatchSpecialised.code,
-                    where=name,
-                    what=f"the graph works for one size only: expected {shape}, got {got}",
-                    hint="read sizes from the input in forward, such as obs.shape[0], in place "
-                    "of constants",
-                )
-            )
+            findings.append(of_one_size(name, shape, got))
     if findings:
         raise BatchSpecialised(findings=findings)
 

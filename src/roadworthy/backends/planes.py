@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx_ir as ir
+
+from roadworthy.backends.constants import stored
 
 # Weights from which a plane is quicker: 64 channels to 64, five wide, is where it begins.
 LEAST_WEIGHTS = 16_384
@@ -72,7 +75,7 @@ def _high(shape: ir.Shape | None) -> ir.Shape | None:
 
 def _axis(graph: ir.Graph) -> ir.Value:
     if _AXIS not in graph.initializers:
-        _register(graph, ir.tensor([_HEIGHT], dtype=ir.DataType.INT64, name=_AXIS))
+        graph.register_initializer(stored(_AXIS, np.array([_HEIGHT])))
     return graph.initializers[_AXIS]
 
 
@@ -82,15 +85,5 @@ def _high_weight(weight: ir.Value, graph: ir.Graph) -> ir.Value:
     if name not in graph.initializers:
         assert weight.const_value is not None
         numbers = weight.const_value.numpy()
-        _register(graph, ir.tensor(numbers[:, :, None, :], name=name))
+        graph.register_initializer(stored(name, numbers[:, :, None, :]))
     return graph.initializers[name]
-
-
-def _register(graph: ir.Graph, tensor: ir.TensorProtocol) -> None:
-    value = ir.Value(
-        name=tensor.name,
-        shape=ir.Shape(tensor.shape.numpy()),
-        type=ir.TensorType(tensor.dtype),
-        const_value=tensor,
-    )
-    graph.register_initializer(value)

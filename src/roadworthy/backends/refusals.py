@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 import torch
 
-from roadworthy.backends.replacements import replacement
 from roadworthy.errors import ExportError, Finding
 from roadworthy.errors.lines import quoted_line, user_line
+from roadworthy.operators.table import known
+from roadworthy.operators.walking import line_of
 
 _MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _NO_KERNEL = re.compile(
@@ -100,7 +101,8 @@ def conversion_failure(error: BaseException) -> ExportError:
             where=where,
             hint="compute with the real and the imaginary part: torch.view_as_real(x)",
         )
-    advice = replacement(name) or "write the line with other operators"
+    plain = name.lstrip("_").removesuffix("_ex")
+    advice = known(plain).instead or "write the line with other operators"
     return ExportError(
         f"ONNX has no operator for torch's {name}",
         code="RW105",
@@ -214,7 +216,7 @@ def _line(node: torch.fx.Node | None) -> str:
         return ""
     stack = [*(node.meta.get("nn_module_stack") or {}).values()][-1:]
     layer = _layer([path for path, _ in stack], [str(kind) for _, kind in stack])
-    return quoted_line(node.meta.get("stack_trace") or "") or layer
+    return line_of(node) or layer
 
 
 def _layer(paths: list[str], classes: list[str]) -> str:

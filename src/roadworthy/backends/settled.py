@@ -15,6 +15,9 @@ from typing import Any
 
 import torch
 
+from roadworthy.operators.table import known
+from roadworthy.operators.walking import name_of
+
 Program = torch.export.ExportedProgram
 _aten = torch.ops.aten
 
@@ -48,8 +51,9 @@ class _Settled(Program):
         for node, own in zip(made.graph.nodes, self.graph.nodes, strict=True):
             node.name = own.name  # a copy renames what Python has a function for, such as `input`
         for node in list(made.graph.nodes):
-            if node.target in _RENAMED:
-                _rename(node)
+            renamed = _renamed(node)
+            if renamed is not None:
+                _rename(node, *renamed)
         made.graph_module.recompile()
         copied: Program = made
         return copied
@@ -70,12 +74,12 @@ def _stays(node: torch.fx.Node, written: Container[Any]) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return isinstance(target, types.BuiltinFunctionType)
-    if target in _RENAMED:
-        return _RENAMED[target](*node.args, **node.kwargs) is not None
+    if known(name_of(target)).renamed:
+        return _renamed(node) is not None
     if target in _ASSERTIONS:
         return True
-    known = target.namespace == "aten" and not target._schema.is_mutable and target in written
-    return known and (target in _VIEWS or _is_kept(target))
+    pure = target.namespace == "aten" and not target._schema.is_mutable and target in written
+    return pure and (target in _VIEWS or _is_kept(target))
 
 
 def _is_kept(target: torch._ops.OpOverload) -> bool:
@@ -85,11 +89,8 @@ def _is_kept(target: torch._ops.OpOverload) -> bool:
     return not _is_cia_op(target) or _is_preservable_cia_op(target)
 
 
-def _rename(node: torch.fx.Node) -> None:
+def _rename(node: torch.fx.Node, target: Any, arguments: tuple[Any, ...]) -> None:
     """Changes the graph: the node is the operator behind it."""
-    found = _RENAMED[node.target](*node.args, **node.kwargs)
-    assert found is not None
-    target, arguments = found
     with node.graph.inserting_before(node):
         other = node.graph.call_function(target, arguments)
     name, other.meta = node.name, node.meta
@@ -98,39 +99,41 @@ def _rename(node: torch.fx.Node) -> None:
     other.name = name  # by which the value is known in the graph that was captured
 
 
-Renamed = tuple[Any, tuple[Any, ...]] | None
+def _renamed(node: torch.fx.Node) -> tuple[Any, tuple[Any, ...]] | None:
+    """The operator that a node is under a simpler name, and its arguments; None where it is none.
+
+    Those of other sizes than numbers, and of rows without their axis, are for torch.export.
+    """
+    if node.target is _aten.chunk.default:
+        return _split(*node.args, **node.kwargs)
+    if node.target is _aten.conv_transpose1d.default:
+        return _convolution(1, *node.args, **node.kwargs)
+    if node.target is _aten.conv_transpose2d.input:
+        return _convolution(2, *node.args, **node.kwargs)
+    return None
 
 
-def _chunk(value: torch.fx.Node, chunks: int, dim: int = 0) -> Renamed:
+def _split(value: Any, chunks: Any, dim: Any = 0) -> tuple[Any, tuple[Any, ...]] | None:
     size = value.meta["val"].shape[dim]
     if not isinstance(size, int):
         return None
     return _aten.split.Tensor, (value, -(-size // chunks), dim)
 
 
-def _transposed(axes: int) -> Any:
-    def renamed(
-        x: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
-        output_padding: Any = (0,), groups: int = 1, dilation: Any = (1,),
-    ) -> Renamed:  # fmt: skip
-        if x.meta["val"].ndim != axes + 2:
-            return None  # one row without its axis
-        sizes = [
-            [*each] * (axes if len(each) == 1 else 1)
-            for each in (stride, padding, dilation, output_padding)
-        ]
-        stride, padding, dilation, output_padding = sizes
-        arguments = (x, weight, bias, stride, padding, dilation, True, output_padding, groups)
-        return _aten.convolution.default, arguments
-
-    return renamed
+def _convolution(
+    axes: int, x: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
+    output_padding: Any = (0,), groups: Any = 1, dilation: Any = (1,),
+) -> tuple[Any, tuple[Any, ...]] | None:  # fmt: skip
+    if x.meta["val"].ndim != axes + 2:
+        return None
+    stride, padding, dilation, output_padding = (
+        [*each] * (axes if len(each) == 1 else 1)
+        for each in (stride, padding, dilation, output_padding)
+    )
+    arguments = (x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    return _aten.convolution.default, arguments
 
 
-_RENAMED: dict[Any, Any] = {
-    _aten.chunk.default: _chunk,
-    _aten.conv_transpose1d.default: _transposed(1),
-    _aten.conv_transpose2d.input: _transposed(2),
-}
 # Views that torch.export always takes apart; their ONNX form is one Reshape.
 _VIEWS = (_aten.flatten.using_ints,)
 # Removed before anything is written.

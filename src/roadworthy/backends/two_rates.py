@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from roadworthy.backends.constants import stored
 from roadworthy.spec.signature import Signature
 
 
@@ -29,8 +30,8 @@ def two_rates(step: ir.Model, substep: ir.Model, signature: Signature) -> ir.Mod
         branch, own = _branch(prefix, model.graph, inputs)
         branches.append(branch)
         constants += own
-    decimation = _scalar("decimation", signature.decimation)
-    zero = _scalar("zero", 0)
+    decimation = stored("decimation", np.asarray(signature.decimation, np.int32))
+    zero = stored("zero", np.asarray(0, np.int32))
     rest = ir.node("Mod", [clock, decimation])
     decides = ir.node("Equal", [rest.outputs[0], zero])
     rest.outputs[0].name, decides.outputs[0].name = "ticks_since_decision", "decides"
@@ -56,8 +57,10 @@ def two_rates(step: ir.Model, substep: ir.Model, signature: Signature) -> ir.Mod
 def _branch(
     prefix: str, graph: ir.Graph, inputs: Sequence[ir.Value]
 ) -> tuple[ir.Graph, list[ir.Value]]:
-    """The graph as a branch: inputs from outside, names of its own, constants apart."""
-    _own_outputs(graph)
+    """The graph as a branch: inputs from outside, names of its own, constants apart.
+
+    Each of its outputs is some node's, which a branch returns.
+    """
     for inside, outside in zip(list(graph.inputs), inputs, strict=True):
         inside.replace_all_uses_with(outside)
     constants = list(graph.initializers.values())
@@ -73,21 +76,3 @@ def _branch(
     graph.inputs.clear()
     graph.remove(nodes)
     return ir.Graph([], outputs, nodes=nodes, name=prefix), constants
-
-
-def _own_outputs(graph: ir.Graph) -> None:
-    """An Identity for each output that some node inside reads as well: a branch returns it."""
-    for index, value in enumerate(graph.outputs):
-        if value.producer() is None:
-            node = ir.node("Identity", [value])
-            node.outputs[0].name = f"{value.name}_out"
-            node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
-            graph.append(node)
-            graph.outputs[index] = node.outputs[0]
-
-
-def _scalar(name: str, number: int) -> ir.Value:
-    tensor = ir.tensor(np.asarray(number, dtype=np.int32), name=name)
-    return ir.Value(
-        name=name, shape=ir.Shape([]), type=ir.TensorType(ir.DataType.INT32), const_value=tensor
-    )

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
+from roadworthy.operators.asking import takes_device
+
 # Kinds of device that are told apart; "mps" and the like mean something that is wrong there.
 KINDS = frozenset({"cuda", "cpu"})
-# Methods that make a tensor where they are told to, of the same numbers.
-_PLACING = frozenset({"to", "new_tensor", "new_zeros", "new_ones", "new_full", "new_empty"})
 # What is done for the clock or the allocator of a GPU alone.
 _HOUSEKEEPING = ("torch.cuda.synchronize()", "torch.cuda.empty_cache()")
 
@@ -176,7 +176,7 @@ def _only_places(call: ast.Call) -> bool:
     """
     if not isinstance(call.func, ast.Attribute):
         return False
-    return call.func.attr in _PLACING or ast.unparse(call.func.value) == "torch"
+    return takes_device(call.func.attr) or ast.unparse(call.func.value) == "torch"
 
 
 def _is_device(value: ast.expr) -> bool:

@@ -9,11 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from roadworthy.errors import ExportError
 from roadworthy.errors.lines import current_line
-
-_FILLING = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1}
 
 
 class RowNumber:
@@ -36,14 +35,16 @@ class RowNumber:
             return _picked(*args)
         if name == "__setitem__":
             return _put(*args)
-        if name in _FILLING:
-            return _filled(name, args, named)
-        tensors = [each for each in _flat((args, named)) if isinstance(each, torch.Tensor)]
+        filled = _filled(name, args, named)
+        if filled is not None:
+            return filled
+        tensors = [each for each in tree_leaves((args, named)) if isinstance(each, torch.Tensor)]
         if not tensors:
             return _wrapped(func(*_bare(args), **_bare(named)))
         axes = max(each.ndim for each in tensors)
         like = next((each for each in tensors if each.is_floating_point()), tensors[0])
-        return func(*_fitted(args, axes, like), **_fitted(named, axes, like))
+        args, named = tree_map(lambda each: _fitted(each, axes, like), (args, named))
+        return func(*args, **named)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **named: Any) -> Any:
         """`np.sin` and its like of plain numbers, computed by PyTorch in NumPy's precision."""
@@ -89,7 +90,7 @@ def _refuse(how: str) -> NoReturn:
 
 
 def _fitted(value: Any, axes: int, like: torch.Tensor) -> Any:
-    """The numbers in some arguments as tensors that meet the rows of the others."""
+    """A number among some arguments as a tensor that meets the rows of the others."""
     if type(value) is RowNumber:
         rows = value.rows
         if rows.dtype is not torch.bool:
@@ -98,29 +99,11 @@ def _fitted(value: Any, axes: int, like: torch.Tensor) -> Any:
         if not rows.ndim or (axes == 1 and statically_known_true(like.shape[0] == len(rows))):
             return rows
         return rows.reshape(rows.shape[:1] + (1,) * max(axes - 1, 1))
-    if isinstance(value, (tuple, list)):
-        return type(value)(_fitted(each, axes, like) for each in value)
-    if isinstance(value, dict):
-        return {key: _fitted(each, axes, like) for key, each in value.items()}
     return value
 
 
 def _bare(value: Any) -> Any:
-    if type(value) is RowNumber:
-        return value.rows
-    if isinstance(value, (tuple, list)):
-        return type(value)(_bare(each) for each in value)
-    if isinstance(value, dict):
-        return {key: _bare(each) for key, each in value.items()}
-    return value
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (tuple, list)):
-        return [leaf for each in value for leaf in _flat(each)]
-    return [value]
+    return tree_map_only(RowNumber, lambda each: each.rows, value)
 
 
 def _wrapped(value: Any) -> Any:
@@ -137,17 +120,24 @@ def _precise(value: Any) -> torch.Tensor:
 
 
 def _filled(name: str, args: Any, named: dict[str, Any]) -> Any:
-    """`torch.full` and its kin: ones of that shape, times the number."""
-    place = _FILLING[name]
-    number = named.pop("fill_value", None) if len(args) <= place else args[place]
+    """`torch.full` and its kin: ones of that shape, times the number; None for anything else."""
     if name == "fill_":
-        made = torch.ones_like(args[0]) * number
-        return args[0].copy_(made)
+        return args[0].copy_(torch.ones_like(args[0]) * _fill_value(1, args, named))
     if name == "full":
+        number = _fill_value(1, args, named)
         return torch.ones(args[0], **named) * number
     if name == "full_like":
+        number = _fill_value(1, args, named)
         return torch.ones_like(args[0], **named) * number
-    return args[0].new_ones(args[1], **named) * number
+    if name == "new_full":
+        number = _fill_value(2, args, named)
+        return args[0].new_ones(args[1], **named) * number
+    return None
+
+
+def _fill_value(place: int, args: Any, named: dict[str, Any]) -> Any:
+    """Takes the number out of the arguments."""
+    return named.pop("fill_value", None) if len(args) <= place else args[place]
 
 
 def _keys(index: Any) -> tuple[Any, ...]:

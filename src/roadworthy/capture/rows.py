@@ -9,10 +9,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from roadworthy.capture.state.draws import reaches_output
 from roadworthy.errors import BatchSpecialised, Finding
-from roadworthy.errors.lines import quoted_line
-
-_aten = torch.ops.aten
-_SQUEEZES = (_aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims)
+from roadworthy.operators.walking import line_of, row_of
 
 
 def refuse_changing_rows(graph: torch.export.ExportedProgram, name: str) -> None:
@@ -35,7 +32,7 @@ def _counted(graph: torch.export.ExportedProgram, name: str) -> Iterator[Finding
         if node.op == "call_function" and sizes & free_unbacked_symbols(node.meta.get("val")):
             yield Finding(
                 code="RW173",
-                where=quoted_line(node.meta.get("stack_trace") or "") or name,
+                where=line_of(node) or name,
                 what="how many elements come out depends on the values of a tensor",
                 hint="keep the shape: torch.where(mask, x, 0.0), or multiply by the mask",
             )
@@ -44,7 +41,7 @@ def _counted(graph: torch.export.ExportedProgram, name: str) -> Iterator[Finding
 
 def _squeezed(graph: torch.export.ExportedProgram, name: str) -> Iterator[Finding]:
     for node in graph.graph.nodes:
-        if node.target not in _SQUEEZES:
+        if row_of(node.target).name != "squeeze":
             continue
         shape = node.args[0].meta["val"].shape
         if not shape:  # a number has no axis to lose
@@ -56,7 +53,7 @@ def _squeezed(graph: torch.export.ExportedProgram, name: str) -> Iterator[Findin
         if not reaches_output(node):  # a log probability that nobody asked for
             continue
         single = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] == 1]
-        where = quoted_line(node.meta.get("stack_trace") or "") or name
+        where = line_of(node) or name
         yield Finding(
             code=BatchSpecialised.code,
             where=where,

@@ -14,17 +14,12 @@ import torch
 
 from roadworthy.doctor.reached import Lines
 from roadworthy.doctor.taint import Taint, called, dotted, inputs_of
+from roadworthy.operators.asking import counts_values, draws
 
 Kind = Literal["branch", "number", "numpy", "state", "random", "shape", "operator", "function"]
 
 _NUMBERS = {"item", "tolist", "__float__", "__int__", "__bool__"}
 _CASTS = {"float", "int", "bool"}
-_RANDOM = {
-    "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm", "normal",
-    "bernoulli", "multinomial", "poisson", "normal_", "uniform_", "bernoulli_", "random_",
-    "exponential_", "sample", "rsample", "dropout",
-}  # fmt: skip
-_SHAPES = {"nonzero", "argwhere", "unique", "unique_consecutive", "masked_select"}
 _WRITES = {"append", "appendleft", "extend", "insert", "pop", "popleft", "clear", "update"}
 _CORE_OPERATORS = {"aten", "prims", "prim", "higher_order"}
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
@@ -230,7 +225,7 @@ class _Reader(ast.NodeVisitor):
             self._see("numpy", node)
         elif self._draws(node, root, path):
             self._see("random", node)
-        elif function in _SHAPES and (on_value or given):
+        elif counts_values(function) and (on_value or given):
             self._see("shape", node)
         elif path.startswith("torch.ops.") and path.split(".")[2] not in _CORE_OPERATORS:
             self._see("operator", node, ".".join(path.split(".")[2:4]))
@@ -275,7 +270,7 @@ class _Reader(ast.NodeVisitor):
 
     def _draws(self, node: ast.Call, root: str, path: str) -> bool:
         function = called(node.func)
-        if function not in _RANDOM:
+        if not draws(function) and function not in ("sample", "rsample", "dropout"):
             return self._is_numpy(root) and ".random." in path
         if function == "dropout":
             training = [each.value for each in node.keywords if each.arg == "training"]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 
+from roadworthy.operators.asking import gives_no_values
+
 # What these give is known without a value: a graph can hold it as it is.
 _KNOWN_ATTRIBUTES = {
     "shape", "ndim", "dtype", "device", "layout", "requires_grad", "batch_size",
 }  # fmt: skip
-_KNOWN_METHODS = {
-    "size", "dim", "ndimension", "numel", "nelement", "stride", "keys", "get_device",
-    "startswith", "endswith",
-}  # fmt: skip
-_KNOWN_FUNCTIONS = {
-    "len", "isinstance", "type", "hasattr", "callable", "issubclass", "id",
+_KNOWN_CALLS = {
+    "len", "isinstance", "type", "hasattr", "callable", "issubclass", "id", "keys", "startswith",
+    "endswith",
 }  # fmt: skip
 _SCALARS = {"int", "bool", "float", "str"}
 
@@ -36,7 +35,8 @@ class Taint:
             case ast.Attribute(value=value, attr=attribute):
                 return not _known(attribute, _KNOWN_ATTRIBUTES) and self.reaches(value)
             case ast.Call(func=function, args=arguments, keywords=keywords):
-                if _known(called(function), _KNOWN_METHODS | _KNOWN_FUNCTIONS):
+                name = called(function)
+                if _known(name, _KNOWN_CALLS) or gives_no_values(name):
                     return False
                 given = [*arguments, *(each.value for each in keywords)]
                 inside = isinstance(function, ast.Attribute) and self.reaches(function.value)

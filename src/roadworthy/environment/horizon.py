@@ -12,14 +12,11 @@ from roadworthy.capture.state.reach import names_in
 from roadworthy.capture.walking import walk
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors.lines import is_authors_class
+from roadworthy.operators.table import known
 
 LEAST_STEPS = 32
 # A command every 500 steps is common, an episode of 1,000 as well.
 MOST_STEPS = 1100
-# What compares tensors; Python's own comparisons have an instruction.
-_COMPARING = frozenset(
-    ("where", "gt", "ge", "lt", "le", "eq", "ne", "greater", "less", "remainder", "fmod", "clamp")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,8 @@ def _compared(source: EnvironmentSource, codes: Iterable[types.CodeType]) -> Ite
 
 
 def _compares(code: types.CodeType) -> bool:
-    """Whether a code compares, or takes a remainder."""
-    if _COMPARING & set(code.co_names):
+    """Whether a code compares, or takes a remainder; of tensors by name, else by instruction."""
+    if any(known(name).in_code for name in code.co_names):
         return True
     return any(
         each.opname == "COMPARE_OP" or (each.opname == "BINARY_OP" and "%" in each.argrepr)

@@ -8,13 +8,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from roadworthy.errors.quiet import quiet
-
-# Of their first argument only the shape matters.
-_OVERWRITING = {
-    torch.ops.aten.copy.default, torch.ops.aten.zeros_like.default,
-    torch.ops.aten.ones_like.default, torch.ops.aten.full_like.default,
-    torch.ops.aten.new_zeros.default, torch.ops.aten.new_full.default,
-}  # fmt: skip
+from roadworthy.operators.walking import reached, row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +39,7 @@ def reach(program: torch.export.ExportedProgram) -> Reach:
         for node, spec in zip(output.args[0], signature.output_specs, strict=True)
         if spec.kind is OutputKind.USER_OUTPUT and isinstance(node, torch.fx.Node)
     ]
-    needed: set[torch.fx.Node] = set()
-    while given:
-        node = given.pop()
-        if node not in needed:
-            needed.add(node)
-            shape_only = node.args[0] if node.target in _OVERWRITING else None
-            given += [
-                each
-                for each in node.all_input_nodes
-                if each is not shape_only or each in node.args[1:]
-            ]
+    needed = reached(given, _read)
     inputs, constants = [], {_address(each): False for each in _held(program).values()}
     held = _held(functional)
     for node, spec in zip(
@@ -67,6 +51,14 @@ def reach(program: torch.export.ExportedProgram) -> Reach:
             address = _address(held[spec.target])
             constants[address] = constants.get(address, False) or node in needed
     return Reach(tuple(inputs), constants)
+
+
+def _read(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The nodes whose values another one reads."""
+    shape_only = node.args[0] if row_of(node.target).overwrites else None
+    return [
+        each for each in node.all_input_nodes if each is not shape_only or each in node.args[1:]
+    ]
 
 
 def _held(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from roadworthy.operators.table import known
 from roadworthy.spec.port import Array
 from roadworthy.spec.stepping import Arrays, Steppable
 
-# A choice is the place of the largest number along the last axis, by any of these. TorchRL's
-# one-hot actions compare the logits with their maximum.
-_CHOICES: frozenset[Callable[..., Any]] = frozenset(
-    (
-        torch.argmax, torch.Tensor.argmax,
-        torch.max, torch.Tensor.max,
-        torch.amax, torch.Tensor.amax,
-    )
-)  # fmt: skip
-
 
 class _Recorder(TorchFunctionMode):
-    """Keeps what enters each choice, once where it enters several."""
+    """Keeps what enters each choice, once where it enters several.
+
+    A choice is the place of the largest number along the last axis. TorchRL's one-hot actions
+    compare the logits with their maximum.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +27,7 @@ class _Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _CHOICES:
+        if known(getattr(func, "__name__", "")).chooses:
             value = args[0] if args else kwargs["input"]
             dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
             dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim

@@ -12,26 +12,28 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import OutputKind
 from torch.utils.flop_counter import FlopCounterMode
 
 from roadworthy.capture.capture import captured_graph
 from roadworthy.capture.devices import new_tensors_are_here
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.errors import RoadworthyError
+from roadworthy.operators.asking import writes
+from roadworthy.operators.table import known
+from roadworthy.operators.walking import lifted, name_of, reached, varying
 from roadworthy.originals.graph_code import GraphCode
 from roadworthy.originals.interpreting import (
-    CHOICES,
-    TURNING,
     Entering,
     Exact,
     ExactEntering,
     Recording,
     Shaking,
     Turning,
+    chooses,
     closing_transforms,
     double,
-    name_of,
+    turns,
 )  # fmt: skip
 from roadworthy.originals.original import NoYardstick, TurningErrors, Yardstick
 from roadworthy.program import Program
@@ -41,21 +43,6 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.stepping import Arrays
 
 _aten = torch.ops.aten
-# Where these are all that there is, nothing turns anywhere: what most networks are made of.
-_SMOOTH = frozenset({
-    "abs", "add", "addmm", "alias", "arange", "avg_pool1d", "avg_pool2d", "bmm", "cat",
-    "celu", "chunk", "clamp", "clamp_max", "clamp_min", "clip", "clone", "contiguous", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "cos", "detach", "elu", "exp", "expand", "flatten", "full", "gelu",
-    "group_norm", "gru", "gru_cell", "hardtanh", "layer_norm", "leaky_relu", "linear", "lstm",
-    "lstm_cell", "matmul", "max_pool1d", "max_pool2d", "maximum", "mean", "minimum", "mish", "mm",
-    "moveaxis", "movedim", "mul", "neg", "ones", "permute", "relu", "reshape", "select", "selu",
-    "sigmoid", "silu", "sin", "slice",
-    "softmax", "softplus", "split", "split_with_sizes", "squeeze", "stack", "sub", "sum", "t",
-    "sym_size", "tanh", "transpose", "unflatten", "unsqueeze", "view", "zeros",
-})  # fmt: skip
-# Products and their sums: what they give lies in memory of its own.
-_NEVER_VIEWS = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "linear", "mm"})
 # What gives a value another dtype.
 _CASTS = (_aten._to_copy.default, _aten.to.dtype, torch.ops.prims.convert_element_type.default)
 
@@ -104,13 +91,13 @@ class GraphYardstick:
         self._signature = signature
         self._module = _without_assertions(program.graph_module)
         self._specs = program.graph_signature
-        self._lifted = list(_lifted(program))
+        self._lifted = [_on_cpu(each) for each in lifted(program).values()]
         called = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        self.turning = any(target in TURNING for target in called)
-        varying = _varying(program)
-        self.smooth = all(_is_smooth(node, varying) for node in varying)
+        self.turning = any(map(turns, called))
+        varies = varying(program)
+        self.smooth = all(_is_smooth(node, varies) for node in varies)
         self._behind = _behind_turns(self._module.graph) if self.turning else frozenset()
-        self._chooses = any(target in CHOICES for target in called)
+        self._chooses = any(map(chooses, called))
         self.quantities = frozenset(self._cut_from_floats(program.graph))
         # What a graph writes into, it must write into a copy.
         self._written = _written(program)
@@ -213,7 +200,7 @@ class GraphYardstick:
     def _run(
         self,
         recorder: Recording | None,
-        lifted: list[Any],
+        held: list[Any],
         inputs: Mapping[str, Array],
         memory: Mapping[str, Array],
         code: Callable[..., Any] | None = None,
@@ -222,7 +209,7 @@ class GraphYardstick:
         """One step; without a recorder `code` is run, or the graph's own: that is faster."""
         values = self._values(inputs, memory)
         arguments = [torch.from_numpy(np.array(value)) for value in values]
-        held = list(lifted)
+        held = list(held)
         for place in self._written:
             held[place] = _copied(held[place])
         try:
@@ -267,7 +254,7 @@ def _behind_turns(graph: torch.fx.Graph) -> frozenset[torch.fx.Node]:
             node.target, (torch._ops.OpOverload, types.BuiltinFunctionType)
         ):
             return frozenset()  # what has effects of its own, such as the beginning of a vmap
-        begins = node.target in TURNING or node.target in CHOICES
+        begins = turns(node.target) or chooses(node.target)
         if begins or node.op == "output" or any(each in found for each in node.all_input_nodes):
             found.add(node)
         if found and node.op == "call_function" and _mutates(node.target):
@@ -284,24 +271,14 @@ def _is_whole(value: torch.Tensor) -> bool:
     return not floats and value.dtype != torch.bool
 
 
-def _varying(program: torch.export.ExportedProgram) -> dict[torch.fx.Node, None]:
-    """Inputs, memory, and what they enter: all other nodes give the same at every step."""
-    entering = set(program.graph_signature.user_inputs)
-    found: dict[torch.fx.Node, None] = {}
-    for node in program.graph.nodes:
-        if node.name in entering or any(each in found for each in node.all_input_nodes):
-            found[node] = None
-    return found
-
-
-def _is_smooth(node: torch.fx.Node, varying: Container[torch.fx.Node]) -> bool:
+def _is_smooth(node: torch.fx.Node, varies: Container[torch.fx.Node]) -> bool:
     if node.op != "call_function" or not (node.users or _mutates(node.target)):
         return True  # what is asserted computes nothing
     name = name_of(node.target)
     if name == "div":
-        return len(node.args) == 2 and not node.kwargs and node.args[1] not in varying
+        return len(node.args) == 2 and not node.kwargs and node.args[1] not in varies
     # What is no operator computes with sizes, or takes one of several results.
-    return name in _SMOOTH or isinstance(node.target, types.BuiltinFunctionType)
+    return known(name).smooth or isinstance(node.target, types.BuiltinFunctionType)
 
 
 def _without_assertions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -329,47 +306,27 @@ def _written(program: torch.export.ExportedProgram) -> list[int]:
     """The places, among all that was lifted, of what the graph may write into.
 
     Written is what a mutating node takes, and whatever that may be a view of: everything before it,
-    up to sums of products, which give tensors of their own. So weights are not copied at each run.
+    up to what is computed and rounded, which has memory of its own. So weights are not copied at
+    each run.
     """
-    found: set[torch.fx.Node] = set()
-    waiting = [
-        entering
-        for node in program.graph.nodes
-        if node.op == "call_function" and _mutates(node.target)
-        for entering in node.all_input_nodes
-    ]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += [] if name_of(node.target) in _NEVER_VIEWS else node.all_input_nodes
-    names = {node.name for node in found if node.op == "placeholder"}
-    lifted = (
-        spec
-        for spec in program.graph_signature.input_specs
-        if spec.kind is not InputKind.USER_INPUT
+    mutating = (n for n in program.graph.nodes if n.op == "call_function" and _mutates(n.target))
+    found = reached(
+        (entering for node in mutating for entering in node.all_input_nodes),
+        lambda node: () if known(name_of(node.target)).rounds else node.all_input_nodes,
     )
-    return [place for place, spec in enumerate(lifted) if spec.arg.name in names]
+    names = {node.name for node in found}
+    return [place for place, name in enumerate(lifted(program)) if name in names]
 
 
-def _mutates(target: Any) -> bool:
+def _mutates(target: object) -> bool:
     """Whether a target may write into its arguments; of what is inside of a branch nothing is
     known."""
-    if isinstance(target, torch._ops.OpOverload):
-        return target._schema.is_mutable
-    return isinstance(target, torch._ops.HigherOrderOperator)
+    return writes(target) or isinstance(target, torch._ops.HigherOrderOperator)
 
 
-def _lifted(program: torch.export.ExportedProgram) -> Iterator[Any]:
-    """Parameters, buffers and constants on the CPU, in the order in which the graph takes them."""
-    for spec in program.graph_signature.input_specs:
-        if spec.kind is InputKind.USER_INPUT:
-            continue
-        assert spec.target is not None
-        held = program.state_dict.get(spec.target)
-        value = program.constants[spec.target] if held is None else held
-        held_anywhere = isinstance(value, torch.Tensor) and not value.is_meta
-        yield value.detach().cpu() if held_anywhere else value
+def _on_cpu(value: Any) -> Any:
+    held_anywhere = isinstance(value, torch.Tensor) and not value.is_meta
+    return value.detach().cpu() if held_anywhere else value
 
 
 @contextmanager

@@ -11,8 +11,8 @@ import torch
 from roadworthy.capture.capture import capture
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.errors import RoadworthyError
-from roadworthy.errors.lines import quoted_line
 from roadworthy.errors.quiet import quiet
+from roadworthy.operators.walking import lifted, line_of
 from roadworthy.originals.original import TorchValue
 from roadworthy.source import Source
 from roadworthy.spec.port import Array
@@ -61,7 +61,7 @@ def _recorded(
         return {}
     recorder = _Recorder(program.graph_module)
     try:
-        recorder.run(*_lifted(program), *arguments)
+        recorder.run(*lifted(program).values(), *arguments)
     except Exception:  # sizes that it was not captured for, and whatever an operator raises
         return {}
     outputs = program.graph.find_nodes(op="output")[0].args[0]
@@ -84,21 +84,8 @@ class _Recorder(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
         if isinstance(result, torch.Tensor) and n.op == "call_function":
-            where = quoted_line(n.meta.get("stack_trace") or "")
+            where = line_of(n)
             # NumPy has no bfloat16.
             value = result.float() if result.dtype == torch.bfloat16 else result
             self.found[n.name] = TorchValue(value.detach().numpy().copy(), where)
         return result
-
-
-def _lifted(program: torch.export.ExportedProgram) -> list[Any]:
-    """Parameters, buffers and constants, in the order in which the graph takes them."""
-    kinds = torch.export.graph_signature.InputKind
-    found: list[Any] = []
-    for spec in program.graph_signature.input_specs:
-        if spec.kind is kinds.USER_INPUT:
-            continue
-        assert spec.target is not None
-        held = program.state_dict.get(spec.target)
-        found.append(program.constants[spec.target] if held is None else held)
-    return found

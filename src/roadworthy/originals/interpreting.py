@@ -11,34 +11,13 @@ import torch
 from torch._functorch import pyfunctorch
 from torch.utils._pytree import tree_map
 
-_aten = torch.ops.aten
-# What enters these along its last axis is what a choice is made of (as in `choosing`).
-CHOICES = (_aten.argmax.default, _aten.max.dim, _aten.amax.default)
-# A little more or less of what enters these makes another result altogether.
-TURNING = (
-    _aten.argmax.default, _aten.argmin.default, _aten.max.dim, _aten.min.dim,
-    _aten.topk.default, _aten.sort.default, _aten.sort.stable, _aten.argsort.default,
-    _aten.round.default, _aten.round.decimals, _aten.floor.default, _aten.ceil.default,
-    _aten.trunc.default, _aten.sign.default,
-)  # fmt: skip
-# What rounds inside: sums of products, which every library adds in an order of its own.
-_SUMS = frozenset({
-    "addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "convolution", "exp", "layer_norm",
-    "linear", "matmul", "mm", "native_layer_norm", "softmax", "_softmax", "tanh",
-})  # fmt: skip
-# Sums, in which ones may be counted: what is whole is exact.
-_COUNTS = frozenset({"cumsum", "mean", "prod", "std", "sum", "var"})
-# Functions that libraries compute by way of one: eˣ − 1, 1 / (1 + e⁻ˣ), 1 + erf x. A unit in the
-# last place of one is much of a small result, and none of PyTorch's business (RW340 names it).
-_BY_WAY_OF_ONE = frozenset({"erfc", "sigmoid", "softplus", "special_erfc", "special_ndtr"})
-# Such functions whose small results may come out on the other side of zero.
-_AROUND_ZERO = frozenset({
-    "celu", "elu", "gelu", "glu", "gru", "gru_cell", "lstm", "lstm_cell", "mish", "selu", "silu",
-    "tanhshrink",
-})  # fmt: skip
+from roadworthy.operators.row import Rounding
+from roadworthy.operators.table import known
+from roadworthy.operators.walking import name_of
+
 _WITH_AUTOCAST = torch.ops.higher_order.wrap_with_autocast
 # Says that a value has the dtype which it had when it was captured.
-ASSERTS = (_aten._assert_tensor_metadata.default,)
+ASSERTS = (torch.ops.aten._assert_tensor_metadata.default,)
 _EXACT = {
     torch.float16: torch.float64,
     torch.bfloat16: torch.float64,
@@ -83,7 +62,7 @@ class Recording(torch.fx.Interpreter):
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def _look(self, choice: torch.fx.Node) -> None:
-        entering = choice.args[0] if choice.target in CHOICES else None
+        entering = choice.args[0] if chooses(choice.target) else None
         if not isinstance(entering, torch.fx.Node):
             return
         value = self.env[entering]
@@ -110,7 +89,7 @@ class Entering(Recording):
         if n in self._behind:
             outside = (each for each in n.all_input_nodes if each not in self._behind)
             self.before |= {each: self.env[each] for each in outside}
-        if n.target in TURNING and isinstance(n.args[0], torch.fx.Node):
+        if turns(n.target) and isinstance(n.args[0], torch.fx.Node):
             value = self.env[n.args[0]]
             if value.is_floating_point():
                 self.found[n] = value.clone()
@@ -258,16 +237,19 @@ class Shake:
         return draws.to(like.dtype) * (self._ulps / 4 * torch.finfo(like.dtype).eps)
 
 
+# How the results of an operator are moved, by how they may be off.
+_MOVES: dict[Rounding, str] = {
+    "": "",
+    "sum": "_moved",
+    "count": "_moved_unless_whole",
+    "by one": "_moved_by_one",
+    "around zero": "_moved_around_zero",
+}
+
+
 def shaken_as(node: torch.fx.Node) -> str:
     """How the results of a node are moved, by the name of a method; empty where they are not."""
-    name = name_of(node.target) if node.op == "call_function" else ""
-    if name in _BY_WAY_OF_ONE:
-        return "_moved_by_one"
-    if name in _AROUND_ZERO:
-        return "_moved_around_zero"
-    if name in _COUNTS:
-        return "_moved_unless_whole"
-    return "_moved" if name in _SUMS else ""
+    return _MOVES[known(name_of(node.target)).rounds] if node.op == "call_function" else ""
 
 
 class Shaking(Recording):
@@ -290,6 +272,20 @@ class Shaking(Recording):
         return self._shake.of(kind, result) if kind else result
 
 
+@functools.cache
+def turns(target: object) -> bool:
+    """Whether a little more or less of what enters a node makes another result altogether."""
+    name = name_of(target)
+    return bool(name) and getattr(target, "_overloadname", "") in known(name).turns
+
+
+@functools.cache
+def chooses(target: object) -> bool:
+    """Whether what enters a node along its last axis is what a choice is made of."""
+    name = name_of(target)
+    return bool(name) and getattr(target, "_overloadname", "") in known(name).chooses
+
+
 @contextmanager
 def closing_transforms() -> Iterator[None]:
     """Closes what a graph opened, a `vmap`, where an operator inside of it raises."""
@@ -310,13 +306,6 @@ def double(value: Any) -> Any:
 
 def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim > 0
-
-
-@functools.cache
-def name_of(target: Any) -> str:
-    """The name of an operator, without its overload; empty for what is none."""
-    schema = getattr(target, "_schema", None)
-    return "" if schema is None else str(schema.name).removeprefix("aten::")
 
 
 def exact_dtype(value: Any) -> Any:

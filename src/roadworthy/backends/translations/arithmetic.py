@@ -18,7 +18,7 @@ def negative(x: Any) -> Any:
     return op.Less(op.Add(x, op.Reciprocal(x)), like(0.0, x))
 
 
-def remainder(self: Any, other: Any) -> Any:
+def remainder_tensor(self: Any, other: Any) -> Any:
     """`a % b`: exact where a − ⌊a / b⌋·b is off by the rounding of a / b, times b."""
     self, other, dtype = _both(self, other)
     if not dtype.is_floating_point():
@@ -28,14 +28,14 @@ def remainder(self: Any, other: Any) -> Any:
 
 
 def remainder_scalar(self: Any, other: float) -> Any:
-    return remainder(self, other)
+    return remainder_tensor(self, other)
 
 
 def remainder_scalar_tensor(self: float, other: Any) -> Any:
-    return remainder(self, other)
+    return remainder_tensor(self, other)
 
 
-def fmod(self: Any, other: Any) -> Any:
+def fmod_tensor(self: Any, other: Any) -> Any:
     """The remainder towards zero: of integers without a detour over floats."""
     self, other, dtype = _both(self, other)
     if dtype.is_floating_point():
@@ -44,7 +44,7 @@ def fmod(self: Any, other: Any) -> Any:
 
 
 def fmod_scalar(self: Any, other: float) -> Any:
-    return fmod(self, other)
+    return fmod_tensor(self, other)
 
 
 def floor_divide(self: Any, other: Any) -> Any:
@@ -64,7 +64,7 @@ def floor_divide(self: Any, other: Any) -> Any:
     return op.Where(op.Equal(other, zero), op.Div(self, other), floor)
 
 
-def divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
+def div_tensor_mode(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     """`torch.div` with a rounding mode."""
     if rounding_mode == "floor":
         return floor_divide(self, other)
@@ -79,8 +79,8 @@ def divide(self: Any, other: Any, rounding_mode: str | None = None) -> Any:
     return op.Div(op.Cast(self, to=single), op.Cast(other, to=single))
 
 
-def divide_scalar(self: Any, other: float, rounding_mode: str | None = None) -> Any:
-    return divide(self, other, rounding_mode)
+def div_scalar_mode(self: Any, other: float, rounding_mode: str | None = None) -> Any:
+    return div_tensor_mode(self, other, rounding_mode)
 
 
 def sign(self: Any) -> Any:
@@ -98,7 +98,7 @@ def signbit(self: Any) -> Any:
     return op.Less(self, like(0, self))
 
 
-def copysign(self: Any, other: Any) -> Any:
+def copysign_tensor(self: Any, other: Any) -> Any:
     size = op.Abs(self)
     minus, plus = like(-1.0, self), like(1.0, self)
     return op.Mul(size, op.Where(negative(other), minus, plus))
@@ -109,7 +109,7 @@ def copysign_scalar(self: Any, other: float) -> Any:
     return op.Neg(size) if math.copysign(1.0, other) < 0 else size
 
 
-def power(self: Any, exponent: float) -> Any:
+def pow_tensor_scalar(self: Any, exponent: float) -> Any:
     """Roots as roots: C's pow gives ∞ for the root of −∞, and PyTorch NaN."""
     if self.dtype.is_floating_point():
         if exponent == 0.5:
@@ -166,24 +166,3 @@ def _both(self: Any, other: Any) -> tuple[Any, Any, ir.DataType]:
         for each in (self, other)
     )
     return first, second, dtype
-
-
-TABLE = {
-    _aten.remainder.Tensor: remainder,
-    _aten.remainder.Scalar: remainder_scalar,
-    _aten.remainder.Scalar_Tensor: remainder_scalar_tensor,
-    _aten.fmod.Tensor: fmod,
-    _aten.fmod.Scalar: fmod_scalar,
-    _aten.floor_divide.default: floor_divide,
-    _aten.div.Tensor_mode: divide,
-    _aten.div.Scalar_mode: divide_scalar,
-    _aten.sign.default: sign,
-    _aten.signbit.default: signbit,
-    _aten.copysign.Tensor: copysign,
-    _aten.copysign.Scalar: copysign_scalar,
-    _aten.pow.Tensor_Scalar: power,
-    _aten.clamp.default: clamp,
-    _aten.clamp_min.default: clamp_min,
-    _aten.clamp_max.default: clamp_max,
-    _aten.hypot.default: hypot,
-}

@@ -14,7 +14,7 @@ from roadworthy.backends.translations.writing import like, op
 _aten = torch.ops.aten
 
 
-def attention(
+def scaled_dot_product_attention(
     query: Any,
     key: Any,
     value: Any,
@@ -58,6 +58,3 @@ def _causal(query: Any, key: Any) -> Any:
     sizes = [op.Shape(each, start=-2, end=-1) for each in (query, key)]
     ones = op.ConstantOfShape(op.Concat(*sizes, axis=0), value=ir.tensor([1.0]))
     return op.Cast(op.Trilu(ones, upper=0), to=ir.DataType.BOOL)
-
-
-TABLE = {_aten.scaled_dot_product_attention.default: attention}

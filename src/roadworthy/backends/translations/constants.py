@@ -34,9 +34,3 @@ def full_like(
 ) -> Any:
     kind = self.dtype if dtype in (-1, None) else ir.DataType(dtype)
     return op.ConstantOfShape(op.Shape(self), value=ir.tensor([fill_value], dtype=kind))
-
-
-TABLE = {
-    _aten.scalar_tensor.default: scalar_tensor,
-    _aten.full_like.default: full_like,
-}

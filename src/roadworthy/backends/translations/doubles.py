@@ -143,7 +143,7 @@ def group_norm(
     return _scaled(flat, *(_by_channel(each, input) for each in (weight, bias)))
 
 
-def batch_norm(
+def native_batch_norm_legit_no_training(
     input: Any,  # noqa: A002
     weight: Any = None,
     bias: Any = None,
@@ -184,7 +184,7 @@ def linspace(
     return _row(torch.linspace(start, end, steps, dtype=torch.float64))
 
 
-def arange(
+def arange_start_step(
     start: float, end: float, step: float = 1, dtype: int = -1, layout: str = "", device: str = "",
     pin_memory: bool = False,
 ) -> Any:  # fmt: skip
@@ -223,28 +223,3 @@ def _by_channel(numbers: Any, value: Any) -> Any:
 def _times(value: Any, factor: float, own: Any) -> Any:
     """Times a number of the dtype of `own`: values on the way have none yet."""
     return value if factor == 1 else op.Mul(value, like(factor, own))
-
-
-TABLE = {
-    _aten.elu.default: elu,
-    _aten.selu.default: selu,
-    _aten.celu.default: celu,
-    _aten.leaky_relu.default: leaky_relu,
-    _aten.prelu.default: prelu,
-    _aten.softplus.default: softplus,
-    _aten.mish.default: mish,
-    _aten.hardtanh.default: hardtanh,
-    _aten.hardsigmoid.default: hardsigmoid,
-    _aten.hardswish.default: hardswish,
-    _aten.log2.default: log2,
-    _aten.log10.default: log10,
-    _aten.sinc.default: sinc,
-    _aten.addcmul.default: addcmul,
-    _aten.addcdiv.default: addcdiv,
-    _aten.layer_norm.default: layer_norm,
-    _aten.group_norm.default: group_norm,
-    _aten._native_batch_norm_legit_no_training.default: batch_norm,
-    _aten.full.default: full,
-    _aten.linspace.default: linspace,
-    _aten.arange.start_step: arange,
-}

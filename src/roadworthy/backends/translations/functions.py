@@ -44,6 +44,9 @@ def expm1(self: Any) -> Any:
     return expm1_of(self, self)
 
 
+special_expm1 = expm1
+
+
 def expm1_of(x: Any, own: Any) -> Any:
     """eˣ − 1 of a value whose dtype is that of `own`: values on the way have none yet."""
     one, two = like(1.0, own), like(2.0, own)
@@ -56,6 +59,9 @@ def expm1_of(x: Any, own: Any) -> Any:
 def log1p(self: Any) -> Any:
     """log(1 + x), put right by how much of x was lost in 1 + x."""
     return log1p_of(self, self)
+
+
+special_log1p = log1p
 
 
 def log1p_of(x: Any, own: Any) -> Any:
@@ -119,16 +125,16 @@ def logcumsumexp(self: Any, dim: int) -> Any:
     return _cumulated(self, dim, like(-math.inf, self), reduced)
 
 
-def softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+def softmax_int(self: Any, dim: int, dtype: int | None = None) -> Any:
     """In the dtype that was asked for: torchlib casts only what came out."""
     return _over(self, dtype, lambda x: op.Softmax(x, axis=dim))
 
 
-def log_softmax(self: Any, dim: int, dtype: int | None = None) -> Any:
+def log_softmax_int(self: Any, dim: int, dtype: int | None = None) -> Any:
     return _over(self, dtype, lambda x: op.LogSoftmax(x, axis=dim))
 
 
-def mean(
+def mean_dim(
     self: Any, dim: Sequence[int] | None, keepdim: bool = False, dtype: int | None = None
 ) -> Any:
     axes = [int(each) for each in dim or range(len(self.shape))]
@@ -180,7 +186,7 @@ def _cumulated(self: Any, dim: int, neutral: Any, reduced: Callable[[Any], Any])
     return result if axis == rank - 1 else op.Transpose(result, perm=swap)
 
 
-def cdist(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
+def cdist_forward(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
     """The distances of every two rows, from their differences."""
     apart = op.Sub(op.Unsqueeze(x1, [-2]), op.Unsqueeze(x2, [-3]))
     norms = {1.0: op.ReduceL1, 2.0: op.ReduceL2}
@@ -196,7 +202,7 @@ def logit(self: Any, eps: float | None = None) -> Any:
     return op.Log(op.Div(self, op.Sub(one, self)))
 
 
-def xlogy(self: Any, other: Any) -> Any:
+def xlogy_tensor(self: Any, other: Any) -> Any:
     """x·log(y), and 0 for x = 0 unless y is NaN."""
     product = op.Mul(self, op.Log(other))
     zero = like(0.0, self)
@@ -206,28 +212,3 @@ def xlogy(self: Any, other: Any) -> Any:
 
 def _integer(number: int) -> ir.TensorProtocol:
     return ir.tensor(number, dtype=ir.DataType.INT64)
-
-
-TABLE = {
-    _aten.atan2.default: atan2,
-    _aten.deg2rad.default: deg2rad,
-    _aten.rad2deg.default: rad2deg,
-    _aten.expm1.default: expm1,
-    _aten.special_expm1.default: expm1,
-    _aten.log1p.default: log1p,
-    _aten.special_log1p.default: log1p,
-    _aten.log_sigmoid.default: log_sigmoid,
-    _aten.logaddexp.default: logaddexp,
-    _aten.logaddexp2.default: logaddexp2,
-    _aten.logcumsumexp.default: logcumsumexp,
-    _aten.logsumexp.default: logsumexp,
-    _aten.cumprod.default: cumprod,
-    _aten.softmax.int: softmax,
-    _aten.log_softmax.int: log_softmax,
-    _aten.mean.dim: mean,
-    _aten.amax.default: amax,
-    _aten.amin.default: amin,
-    _aten._cdist_forward.default: cdist,
-    _aten.logit.default: logit,
-    _aten.xlogy.Tensor: xlogy,
-}

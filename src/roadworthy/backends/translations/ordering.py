@@ -39,7 +39,7 @@ def kthvalue(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return _ranked(self, op.Constant(value_ints=[k]), dim, keepdim)
 
 
-def median(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def median_dim(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The lower of two middle values; NaN where there is one."""
     axis = dim % len(self.shape)
     size = op.Shape(self, start=axis, end=axis + 1)
@@ -53,7 +53,7 @@ def median(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     return op.Where(broken, like(math.nan, self), values), op.Where(broken, first, indices)
 
 
-def nanmedian(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def nanmedian_dim(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The median of what is no NaN; NaN where nothing else is there."""
     _, order = sort(self, dim)
     zero, one, two = _integer(0), _integer(1), _integer(2)
@@ -103,7 +103,7 @@ def _running(self: Any, dim: int, *, largest: bool) -> Any:
     return op.Transpose(values, perm=swap), op.Transpose(indices, perm=swap)
 
 
-def searchsorted(
+def searchsorted_tensor(
     sorted_sequence: Any,
     self: Any,
     out_int32: bool = False,
@@ -124,8 +124,10 @@ def searchsorted(
     return op.Cast(count, to=ir.DataType.INT32) if out_int32 else count
 
 
-def bucketize(self: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
-    return searchsorted(boundaries, self, out_int32, right)
+def bucketize_tensor(
+    self: Any, boundaries: Any, out_int32: bool = False, right: bool = False
+) -> Any:
+    return searchsorted_tensor(boundaries, self, out_int32, right)
 
 
 def fmax(self: Any, other: Any) -> Any:
@@ -173,18 +175,3 @@ def _integer(number: int) -> ir.TensorProtocol:
 
 def _integers(*numbers: int) -> ir.TensorProtocol:
     return ir.tensor(list(numbers), dtype=ir.DataType.INT64)
-
-
-TABLE = {
-    _aten.sort.default: sort,
-    _aten.sort.stable: sort_stable,
-    _aten.kthvalue.default: kthvalue,
-    _aten.median.dim: median,
-    _aten.nanmedian.dim: nanmedian,
-    _aten.cummax.default: cummax,
-    _aten.cummin.default: cummin,
-    _aten.searchsorted.Tensor: searchsorted,
-    _aten.bucketize.Tensor: bucketize,
-    _aten.fmax.default: fmax,
-    _aten.fmin.default: fmin,
-}

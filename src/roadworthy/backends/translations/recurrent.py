@@ -16,7 +16,7 @@ MOST_CELLS = 8
 Cell = Callable[[Any, tuple[Any, ...], Sequence[Any]], tuple[Any, ...]]
 
 
-def lstm(
+def lstm_input(
     value: Any,
     hx: Sequence[Any],
     params: Sequence[Any],
@@ -40,7 +40,7 @@ def lstm(
     return _unrolled(cell, value, tuple(hx), weights, directions, steps, batch_first)
 
 
-def gru(
+def gru_input(
     value: Any,
     hx: Any,
     params: Sequence[Any],
@@ -175,6 +175,3 @@ def _apart(value: Any, count: int, axis: int) -> list[Any]:
 def _joined(values: list[Any], axis: int) -> Any:
     whole = [op.Unsqueeze(each, [axis]) for each in values]
     return whole[0] if len(whole) == 1 else op.Concat(*whole, axis=axis)
-
-
-TABLE = {_aten.lstm.input: lstm, _aten.gru.input: gru}

@@ -129,31 +129,34 @@ def _nearest_by_size(operator: Any, usual: Callable[..., Any]) -> Callable[..., 
     return resized
 
 
-def _nearest_by_size_or_scale(operator: Any, usual: Callable[..., Any]) -> Callable[..., Any]:
+def _nearest_by_size_or_scale(operator: Any) -> Callable[..., Any]:
     def resized(self: Any, output_size: Any, scale_factors: Any = None) -> Any:
         own = _resized(operator, self, output_size, scale_factors or (), ())
-        return usual(self, output_size, scale_factors) if own is None else own
+        if own is not None:
+            return own
+        return nn.aten_upsample_nearestnd_vec(self, output_size, scale_factors)
 
     return resized
 
 
-# Operator → its usual forms, by size and by size or scale; None where torch.onnx takes it apart.
-_MIXING = {
-    _aten.upsample_linear1d: (nn.aten_upsample_linear1d, nn.aten_upsample_bilinear2d_vec),
-    _aten.upsample_bilinear2d: (nn.aten_upsample_bilinear2d, nn.aten_upsample_bilinear2d_vec),
-    _aten.upsample_trilinear3d: (nn.aten_upsample_trilinear3d, nn.aten_upsample_trilinear3d_vec),
-    _aten.upsample_bicubic2d: (nn.aten_upsample_bicubic2d, nn.aten_upsample_bicubic2d_vec),
-    _aten._upsample_bilinear2d_aa: (nn.aten__upsample_bilinear2d_aa, None),
-    _aten._upsample_bicubic2d_aa: (nn.aten__upsample_bicubic2d_aa, None),
-}
-_CHOOSING = {
-    _aten.upsample_nearest1d: (nn.aten_upsample_nearest1d, nn.aten_upsample_nearestnd_vec),
-    _aten.upsample_nearest2d: (nn.aten_upsample_nearest2d, nn.aten_upsample_nearestnd_vec),
-    _aten.upsample_nearest3d: (nn.aten_upsample_nearest3d, nn.aten_upsample_nearestnd_vec),
-}
-TABLE = {
-    **{each.default: _by_size(each, usual) for each, (usual, _) in _MIXING.items()},
-    **{each.vec: _by_size_or_scale(each, usual) for each, (_, usual) in _MIXING.items() if usual},
-    **{each.default: _nearest_by_size(each, usual) for each, (usual, _) in _CHOOSING.items()},
-    **{each.vec: _nearest_by_size_or_scale(each, usual) for each, (_, usual) in _CHOOSING.items()},
-}
+upsample_linear1d = _by_size(_aten.upsample_linear1d, nn.aten_upsample_linear1d)
+upsample_bilinear2d = _by_size(_aten.upsample_bilinear2d, nn.aten_upsample_bilinear2d)
+upsample_trilinear3d = _by_size(_aten.upsample_trilinear3d, nn.aten_upsample_trilinear3d)
+upsample_bicubic2d = _by_size(_aten.upsample_bicubic2d, nn.aten_upsample_bicubic2d)
+upsample_bilinear2d_aa = _by_size(_aten._upsample_bilinear2d_aa, nn.aten__upsample_bilinear2d_aa)
+upsample_bicubic2d_aa = _by_size(_aten._upsample_bicubic2d_aa, nn.aten__upsample_bicubic2d_aa)
+upsample_nearest1d = _nearest_by_size(_aten.upsample_nearest1d, nn.aten_upsample_nearest1d)
+upsample_nearest2d = _nearest_by_size(_aten.upsample_nearest2d, nn.aten_upsample_nearest2d)
+upsample_nearest3d = _nearest_by_size(_aten.upsample_nearest3d, nn.aten_upsample_nearest3d)
+
+upsample_linear1d_vec = _by_size_or_scale(_aten.upsample_linear1d, nn.aten_upsample_bilinear2d_vec)
+upsample_bilinear2d_vec = _by_size_or_scale(
+    _aten.upsample_bilinear2d, nn.aten_upsample_bilinear2d_vec
+)
+upsample_trilinear3d_vec = _by_size_or_scale(
+    _aten.upsample_trilinear3d, nn.aten_upsample_trilinear3d_vec
+)
+upsample_bicubic2d_vec = _by_size_or_scale(_aten.upsample_bicubic2d, nn.aten_upsample_bicubic2d_vec)
+upsample_nearest1d_vec = _nearest_by_size_or_scale(_aten.upsample_nearest1d)
+upsample_nearest2d_vec = _nearest_by_size_or_scale(_aten.upsample_nearest2d)
+upsample_nearest3d_vec = _nearest_by_size_or_scale(_aten.upsample_nearest3d)

@@ -54,7 +54,7 @@ def scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
     return op.ScatterElements(self, index, taken, axis=dim, reduction="add")
 
 
-def index(self: Any, indices: Sequence[Any]) -> Any:
+def index_tensor(self: Any, indices: Sequence[Any]) -> Any:
     """`table[i]`: places of int32 too, which ONNX's operator does not take."""
     return aten_index(self, _as_places(indices))
 
@@ -84,7 +84,7 @@ def index_put(self: Any, indices: Sequence[Any], values: Any, accumulate: bool =
     return aten_index_put(self, _as_places(indices), values, accumulate)
 
 
-def where(condition: Any, self: Any, other: Any) -> Any:
+def where_self(condition: Any, self: Any, other: Any) -> Any:
     """Also of the types that onnxruntime's Where lacks."""
     if self.dtype == ir.DataType.BOOL:
         return op.Or(op.And(condition, self), op.And(op.Not(condition), other))
@@ -96,13 +96,3 @@ def where(condition: Any, self: Any, other: Any) -> Any:
 
 # Whole numbers that onnxruntime's Where lacks, and that fit in an int32.
 _SHORT = (ir.DataType.INT8, ir.DataType.INT16, ir.DataType.UINT16)
-
-TABLE = {
-    _aten.where.self: where,
-    _aten.index.Tensor: index,
-    _aten.index_put.default: index_put,
-    _aten.scatter_add.default: scatter_add,
-    _aten.squeeze.dim: squeeze_dim,
-    _aten.squeeze.dims: squeeze_dims,
-    _aten.cumsum.default: cumsum,
-}

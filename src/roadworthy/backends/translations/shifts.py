@@ -13,7 +13,7 @@ _aten = torch.ops.aten
 _UNSIGNED = (ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64)
 
 
-def left_shift(self: Any, other: Any) -> Any:
+def lshift_tensor(self: Any, other: Any) -> Any:
     from onnxscript.function_libs.torch_lib.ops import core
 
     number = _like(other, self)
@@ -22,11 +22,11 @@ def left_shift(self: Any, other: Any) -> Any:
     return core.aten_bitwise_left_shift(self, number)
 
 
-def left_shift_by(self: Any, other: int) -> Any:
-    return left_shift(self, other)
+def lshift_scalar(self: Any, other: int) -> Any:
+    return lshift_tensor(self, other)
 
 
-def right_shift(self: Any, other: Any) -> Any:
+def rshift_tensor(self: Any, other: Any) -> Any:
     from onnxscript.function_libs.torch_lib.ops import core
 
     number = _like(other, self)
@@ -35,8 +35,8 @@ def right_shift(self: Any, other: Any) -> Any:
     return core.aten_bitwise_right_shift(self, number)
 
 
-def right_shift_by(self: Any, other: int) -> Any:
-    return right_shift(self, other)
+def rshift_scalar(self: Any, other: int) -> Any:
+    return rshift_tensor(self, other)
 
 
 def _like(number: Any, x: Any) -> Any:
@@ -45,13 +45,7 @@ def _like(number: Any, x: Any) -> Any:
     return op.Constant(value=ir.tensor(number, dtype=x.dtype))
 
 
-TABLE = {
-    _aten.bitwise_left_shift.Tensor: left_shift,
-    _aten.bitwise_left_shift.Tensor_Scalar: left_shift_by,
-    _aten.__lshift__.Tensor: left_shift,
-    _aten.__lshift__.Scalar: left_shift_by,
-    _aten.bitwise_right_shift.Tensor: right_shift,
-    _aten.bitwise_right_shift.Tensor_Scalar: right_shift_by,
-    _aten.__rshift__.Tensor: right_shift,
-    _aten.__rshift__.Scalar: right_shift_by,
-}
+bitwise_left_shift_tensor = lshift_tensor
+bitwise_left_shift_tensor_scalar = lshift_scalar
+bitwise_right_shift_tensor = rshift_tensor
+bitwise_right_shift_tensor_scalar = rshift_scalar

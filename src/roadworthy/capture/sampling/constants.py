@@ -10,16 +10,11 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from roadworthy.operators.walking import lifted, name_of, row_of
 from roadworthy.spec.signature import Signature
 
 # A constant with more elements is a weight, not a threshold.
 MOST_ELEMENTS = 4096
-# These hand on what they were given, in another type or shape.
-HANDING_ON = frozenset({
-    "alias", "clone", "contiguous", "detach", "expand", "expand_as", "lift_fresh_copy",
-    "reshape", "squeeze", "to", "_to_copy", "type_as", "unsqueeze", "view", "view_as",
-})  # fmt: skip
-
 Constant = torch.Tensor | int | float
 
 
@@ -39,7 +34,7 @@ class ConstantGraph:
         remembered = [each.name for each in signature.memory]
         self.memory = dict(zip(remembered, entering[inputs:], strict=True))
         self.remembered = dict(zip(remembered, leaving[outputs:], strict=True))
-        self._values = _lifted(program)
+        self._values = _small(program)
         with torch.no_grad():
             for node in self.nodes:
                 self._fold(node)
@@ -69,7 +64,7 @@ class ConstantGraph:
 
     def source(self, node: object) -> object:
         """The node behind casts, copies and changes of shape."""
-        while isinstance(node, Node) and (name_of(node) in HANDING_ON or _takes_all(node)):
+        while isinstance(node, Node) and (row_of(node.target).values == "same" or _takes_all(node)):
             node = node.args[0]
         return node
 
@@ -82,7 +77,7 @@ class ConstantGraph:
         if node.op != "call_function" or node.kwargs.get("out") is not None:
             return
         arguments = [*node.args, *node.kwargs.values()]
-        if not any(isinstance(each, Node) for each in arguments) or not name_of(node):
+        if not any(isinstance(each, Node) for each in arguments) or not name_of(node.target):
             return
         if any(isinstance(each, Node) and each not in self._values for each in _nodes(arguments)):
             return
@@ -101,13 +96,6 @@ class ConstantGraph:
             self._values[node] = result
 
 
-def name_of(node: Node) -> str:
-    """`add` for aten.add.Tensor and aten.add_.Scalar; empty for what is no operator of ATen."""
-    schema: Any = getattr(node.target, "_schema", None)
-    name = schema.name if schema is not None else ""
-    return name.removeprefix("aten::").rstrip("_") if name.startswith("aten::") else ""
-
-
 def _nodes(arguments: Any) -> Iterator[Node]:
     leaves = torch.utils._pytree.tree_leaves(arguments)
     yield from (each for each in leaves if isinstance(each, Node))
@@ -124,7 +112,7 @@ class Slice:
 
 def slice_of(node: Node) -> Slice | None:
     """The slice that a node takes; None where it is none, or its sizes are symbols."""
-    if name_of(node) != "slice":
+    if row_of(node.target).name != "slice":
         return None
     given: list[Any] = list(node.args)
     given += [None, 0, 0, None, 1][len(given) :]
@@ -143,18 +131,11 @@ def _takes_all(node: Node) -> bool:
     return taken is not None and taken.kept == taken.size
 
 
-def _lifted(program: torch.export.ExportedProgram) -> dict[Node, Constant]:
+def _small(program: torch.export.ExportedProgram) -> dict[Node, Constant]:
     """Placeholder → the parameter, buffer or constant that it stands for; small ones only."""
-    signature = program.graph_signature
-    held = {**program.state_dict, **program.constants}
-    targets = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
+    placeholders = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    return {
+        placeholders[name]: value.detach()
+        for name, value in lifted(program).items()
+        if isinstance(value, torch.Tensor) and value.numel() <= MOST_ELEMENTS
     }
-    found: dict[Node, Constant] = {}
-    for node in program.graph.find_nodes(op="placeholder"):
-        value = held.get(targets.get(node.name, ""))
-        if isinstance(value, torch.Tensor) and value.numel() <= MOST_ELEMENTS:
-            found[node] = value.detach()
-    return found

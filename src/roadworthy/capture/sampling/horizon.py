@@ -12,15 +12,9 @@ from typing import Any, cast
 
 from torch.fx import Node
 
-from roadworthy.capture.sampling.constants import ConstantGraph, name_of, slice_of
-from roadworthy.capture.sampling.thresholds import COMPARING
+from roadworthy.capture.sampling.constants import ConstantGraph, slice_of
+from roadworthy.operators.walking import row_of
 from roadworthy.spec.port import leaves
-
-# A counter passes through these, whatever else they do with it.
-COUNTED = frozenset({
-    "where", "clamp", "clamp_max", "clamp_min", "minimum", "maximum", "remainder", "fmod",
-    "floor",
-})  # fmt: skip
 
 
 def horizon(graph: ConstantGraph) -> int:
@@ -32,7 +26,7 @@ def horizon(graph: ConstantGraph) -> int:
 
 def _queue(graph: ConstantGraph, node: Node) -> Iterator[int]:
     """The steps until what entered a shift register at one end has left it at the other."""
-    if name_of(node) not in ("slice", "roll") or graph.memory_of(node.args[0]) is None:
+    if row_of(node.target).name not in ("slice", "roll") or graph.memory_of(node.args[0]) is None:
         return
     for size, by in _moved(node):
         if isinstance(size, int) and 0 < by < size:
@@ -44,7 +38,7 @@ def _moved(node: Node) -> Iterator[tuple[int, int]]:
     taken = slice_of(node)
     if taken is not None:
         yield taken.size, taken.size - taken.kept
-    elif name_of(node) == "roll" and len(node.args) > 2:
+    elif row_of(node.target).name == "roll" and len(node.args) > 2:
         held, shifts, axes, *_ = cast("tuple[Any, Any, Any]", node.args)
         for by, axis in zip(_listed(shifts), _listed(axes), strict=True):
             yield held.meta["val"].shape[axis], abs(by)
@@ -75,20 +69,20 @@ def _counter(graph: ConstantGraph, name: str) -> Iterator[int]:
         behind = [each for each in node.all_input_nodes if each in gains]
         if not behind:
             continue
-        gain, operator = gains[behind[0]], name_of(node)
+        gain, row = gains[behind[0]], row_of(node.target)
         constants = [
             number for each in node.args if each not in gains for number in graph.numbers(each)
         ]
-        if operator in COMPARING:
+        if row.compares:
             ends += [abs(number) / gain for number in constants]
-        if operator in ("add", "sub"):
+        if row.name in ("add", "sub"):
             if constants:
                 increments += [abs(number) / gain for number in constants if number]
                 gains[node] = gain
-        elif operator in ("mul", "div") and len(constants) == 1 and constants[0]:
+        elif row.name in ("mul", "div") and len(constants) == 1 and constants[0]:
             by = abs(constants[0])
-            gains[node] = gain * by if operator == "mul" else gain / by
-        elif operator in COUNTED or graph.source(node) is not node:
+            gains[node] = gain * by if row.name == "mul" else gain / by
+        elif row.counts or graph.source(node) is not node:
             gains[node] = gain
     if graph.remembered[name] in gains and increments:
         memory = next(each for each in graph.signature.memory if each.name == name)

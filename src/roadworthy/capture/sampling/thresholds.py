@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.capture.sampling.constants import ConstantGraph, name_of
+from roadworthy.capture.sampling.constants import ConstantGraph
+from roadworthy.operators.walking import row_of
 
-# Operators whose constants divide their input: compared with, clipped to, wrapped at.
-COMPARING = frozenset({
-    "bucketize", "clamp", "clamp_max", "clamp_min", "clip", "eq", "floor_divide", "fmod", "ge",
-    "greater", "greater_equal", "gt", "hardshrink", "hardtanh", "heaviside", "le", "less",
-    "less_equal", "lt", "maximum", "minimum", "ne", "not_equal", "remainder", "searchsorted",
-    "softshrink", "threshold",
-})  # fmt: skip
-# Operators whose constants are part of their definition.
-DEFINED = {"relu6": (6.0,), "hardsigmoid": (3.0,), "hardswish": (3.0,)}
 # A table of bins may have hundreds: so many are tried, spread over all.
 MOST_THRESHOLDS = 32
 # Larger ones are infinity by another name: the number that a mask puts in a forbidden place.
@@ -25,9 +17,9 @@ def thresholds(graph: ConstantGraph) -> tuple[float, ...]:
     """The sizes of all thresholds, ascending; they are tried with both signs."""
     found: set[float] = set()
     for node in graph.nodes:
-        name = name_of(node)
-        found.update(DEFINED.get(name, ()))
-        if name in COMPARING and graph.constant(node) is None:
+        row = row_of(node.target)
+        found.update(row.thresholds)
+        if row.compares and graph.constant(node) is None:
             for each in (*node.args, *node.kwargs.values()):
                 found.update(abs(number) for number in graph.numbers(each))
     sizes = sorted(size for size in found if 0 < size <= LARGEST)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch.fx import Node
 
-from roadworthy.capture.sampling.constants import ConstantGraph, name_of
+from roadworthy.capture.sampling.constants import ConstantGraph
+from roadworthy.operators.walking import row_of
 from roadworthy.spec.sampling import Typical
 
 # More statistics than this belong to an image, and would only make the manifest long.
@@ -33,14 +34,14 @@ def _normalized(
     graph: ConstantGraph, entering: Node
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     for node in graph.nodes:
-        operator = name_of(node)
+        operator = row_of(node.target).name
         if operator == "batch_norm" and graph.source(node.args[0]) is entering:
             mean, variance = (graph.constant(each) for each in node.args[3:5])
             if isinstance(mean, torch.Tensor) and isinstance(variance, torch.Tensor):
                 yield mean, (variance + float(node.args[7])).sqrt()  # type: ignore[arg-type]
         if operator in ("div", "mul"):
             centred, by = graph.source(node.args[0]), graph.constant(node.args[1])
-            if by is None or not isinstance(centred, Node) or name_of(centred) != "sub":
+            if by is None or not isinstance(centred, Node) or row_of(centred.target).name != "sub":
                 continue
             mean = graph.constant(centred.args[1])
             if graph.source(centred.args[0]) is entering and mean is not None:

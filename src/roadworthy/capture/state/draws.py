@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 
 from roadworthy.errors import ExportError
+from roadworthy.operators.asking import arguments
+from roadworthy.operators.walking import reached
 
 
 def refuse_draws(graph: torch.export.ExportedProgram, where: Callable[[], str]) -> None:
@@ -37,7 +39,7 @@ def _draws(node: torch.fx.Node) -> bool:
 
 def _is_idle(node: torch.fx.Node, target: torch._ops.OpOverload) -> bool:
     """Whether an operator that draws while it trains evaluates: a dropout, an LSTM, attention."""
-    said = dict(zip((each.name for each in target._schema.arguments), node.args, strict=False))
+    said = dict(zip(arguments(target), node.args, strict=False))
     said |= node.kwargs
     default = {each.name: each.default_value for each in target._schema.arguments}
     given = default | said
@@ -48,15 +50,7 @@ def _is_idle(node: torch.fx.Node, target: torch._ops.OpOverload) -> bool:
 
 def reaches_output(node: torch.fx.Node) -> bool:
     """Whether anything that the graph returns depends on a node."""
-    waiting, seen = [node], {node}
-    while waiting:
-        for user in _dependent(waiting.pop()):
-            if user.op == "output":
-                return True
-            if user not in seen:
-                seen.add(user)
-                waiting.append(user)
-    return False
+    return any(each.op == "output" for each in reached([node], _dependent))
 
 
 def _dependent(node: torch.fx.Node) -> list[torch.fx.Node]:

@@ -10,10 +10,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roadworthy.capture.state.standins import Ledger
+from roadworthy.operators.walking import row_of
 
 # Methods that hand the numbers to Python without an operator.
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__")
-_OVERWRITING = ("copy_", "fill_", "zero_", "set_")
 
 
 class Flow(TorchDispatchMode):
@@ -53,7 +53,7 @@ class Flow(TorchDispatchMode):
             if argument.alias_info is not None and argument.alias_info.is_write
             for each in _tensors(value)
         ]
-        overwrites = func._schema.name.partition("::")[2] in _OVERWRITING or "out" in named
+        overwrites = row_of(func).overwrites or "out" in named
         read = [
             each
             for _, value in given

@@ -20,15 +20,9 @@ from roadworthy.capture.substitution.indexing import replaced
 from roadworthy.capture.substitution.views import Window, look, readable
 from roadworthy.errors import ExportError
 from roadworthy.errors.lines import current_line
+from roadworthy.operators.asking import draws
 from roadworthy.spec.port import Array
 
-_RANDOM = frozenset(
-    (
-        "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
-        "normal", "bernoulli", "multinomial", "poisson", "random_", "normal_",
-        "uniform_", "bernoulli_", "exponential_", "cauchy_", "geometric_", "log_normal_",
-    )
-)  # fmt: skip
 _REAL = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
@@ -226,7 +220,7 @@ def _draws(func: Any, args: Any, kwargs: Any) -> bool:
     if name in ("dropout", "feature_dropout", "alpha_dropout"):
         training = kwargs.get("training", args[2] if len(args) > 2 else kwargs.get("train", True))
         return bool(training)
-    return name in _RANDOM
+    return draws(name)
 
 
 def _draws_one_number(func: Any, args: Any, kwargs: Any) -> bool:

@@ -15,10 +15,10 @@ from roadworthy.doctor.fixes.copies import functions_at
 from roadworthy.doctor.fixes.rewrite import LeftAlone, conditions_at, definition_of
 from roadworthy.errors import Finding
 from roadworthy.errors.lines import place_of
+from roadworthy.operators.asking import gives_no_values
+from roadworthy.operators.table import known
 from roadworthy.source import Attribute, Source
 
-# Methods of a tensor that make one element of it.
-_REDUCING = ("item", "any", "all", "sum", "max", "min", "bool", "numel", "dim")
 _PLAIN = (
     ast.BoolOp, ast.UnaryOp, ast.Compare, ast.BinOp, ast.Constant, ast.operator, ast.unaryop,
     ast.boolop, ast.cmpop, ast.expr_context,
@@ -78,7 +78,7 @@ def _paths(node: ast.expr, own: str) -> list[str] | None:
         if isinstance(each, ast.Call):
             if not isinstance(each.func, ast.Attribute) or each.args or each.keywords:
                 return None
-            if each.func.attr not in _REDUCING:
+            if not _makes_one_element(each.func.attr):
                 return None
             pending.append(each.func.value)
         elif isinstance(each, ast.Attribute):
@@ -91,6 +91,11 @@ def _paths(node: ast.expr, own: str) -> list[str] | None:
         else:
             return None
     return found
+
+
+def _makes_one_element(method: str) -> bool:
+    """Whether a method of a tensor, without arguments, makes one element of it, or gives a size."""
+    return known(method).reduces or method in ("item", "bool") or gives_no_values(method)
 
 
 def kept(owner: object, name: str) -> object:

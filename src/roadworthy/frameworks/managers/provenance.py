@@ -15,17 +15,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from roadworthy.operators.asking import writes
+from roadworthy.operators.walking import row_of
 from roadworthy.spec.port import Array
 
-_MOVING = frozenset(
-    (
-        "index", "select", "slice", "cat", "stack", "view", "_unsafe_view", "reshape", "permute",
-        "transpose", "t", "clone", "expand", "unsqueeze", "squeeze", "alias", "detach",
-        "_reshape_alias", "split", "split_with_sizes", "unbind", "index_select", "repeat",
-        "lift_fresh", "flatten", "roll", "narrow", "copy_", "contiguous", "unflatten", "flip",
-    )
-)  # fmt: skip
-_WRITING = frozenset(("copy_", "fill_", "zero_"))
 _NOWHERE = 0
 
 
@@ -52,12 +45,13 @@ class Provenance(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = func.overloadpacket.__name__
-        if name in _MOVING and not _changes_values(func, kwargs):
+        row = row_of(func)
+        if row.values and kwargs.get("dtype") is None:
             return self._moved(func, args, kwargs)
+        overwritten = (row.overwrites and writes(func)) or row.name == "index_put"
         for index, each in enumerate((*args, *kwargs.values())):
-            if index == 0 and (name in _WRITING or name.startswith("index_put")):
-                continue  # overwritten: what was there does not matter
+            if index == 0 and overwritten:
+                continue  # what was there does not matter
             for tensor in tree_leaves(each):
                 if isinstance(tensor, torch.Tensor):
                     self.use(tensor)
@@ -70,7 +64,7 @@ class Provenance(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _moved(self, func: Any, args: Any, kwargs: Any) -> Any:
         # Indices are themselves values that matter, and no address.
         first, *others = args
-        if func.overloadpacket.__name__ in ("index", "index_select"):
+        if row_of(func).name in ("index", "index_select"):
             for each in tree_leaves(others):
                 if isinstance(each, torch.Tensor):
                     self.use(each)
@@ -111,7 +105,3 @@ def used_by(call: Callable[[], list[torch.Tensor]]) -> Array:
         followed.use(each)
     found: Array = followed.used
     return found
-
-
-def _changes_values(func: Any, kwargs: Any) -> bool:
-    return kwargs.get("dtype") is not None

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from roadworthy.errors import ExportError
+from roadworthy.operators.asking import draws
 
 Kind = Literal["normal", "uniform"]
 # float32 holds every integer up to here; a uniform float cannot choose among more.
@@ -46,14 +47,14 @@ class Draws(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
-        if name in _REFUSED:
+        convert = _CONVERTED.get(name)
+        if convert is None and draws(name):
             raise ExportError(
                 f"the policy draws with torch.{name}, which is not made of normal or uniform noise",
                 code="RW143",
                 hint="choose exploration='deterministic', or a distribution that draws with "
                 "randn, rand, randint, bernoulli, exponential_ or multinomial",
             )
-        convert = _CONVERTED.get(name)
         return convert(self, *args, **kwargs) if convert else func(*args, **kwargs)
 
     def take(self, kind: Kind, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -171,10 +172,6 @@ _CONVERTED: dict[str, Callable[..., Tensor]] = {
     "rand": _rand, "rand_like": _rand_like, "uniform_": _uniform_, "randint": _randint,
     "bernoulli": _bernoulli, "bernoulli_": _bernoulli_, "exponential_": _exponential_,
     "multinomial": _multinomial,
-}  # fmt: skip
-_REFUSED = {
-    "poisson", "binomial", "_standard_gamma", "_sample_dirichlet", "cauchy_", "log_normal_",
-    "geometric_", "random_", "randperm", "randint_like",
 }  # fmt: skip
 
 
