@@ -94,10 +94,10 @@ def test_what_is_listed_as_quick_exists(place: str) -> None:
 @pytest.mark.parametrize(
     ("test", "shared"),
     [
-        ("tests/contract/test_file.py::test_a[lstm]", "lstm"),
-        ("tests/contract/test_behaviour.py::test_b[lstm-torch_export]", "lstm"),
+        ("tests/every_policy/test_file.py::test_a[lstm]", "lstm"),
+        ("tests/every_policy/test_behaviour.py::test_b[lstm-torch_export]", "lstm"),
         ("tests/environment/test_styles.py::test_c[lstm]", "environment lstm"),
-        ("tests/contract/test_aoti.py::test_d[7]", "every target"),
+        ("tests/targets/test_aoti.py::test_d[7]", "every target"),
         ("tests/spec/test_port.py::test_e", "tests/spec/test_port.py::test_e"),
     ],
 )

@@ -27,7 +27,7 @@ DURATIONS: dict[str, float] = json.loads((TESTS / "durations.json").read_text())
 
 # Frameworks that `make test` is free of: their names in code, and their folders in tests/adapters/.
 FRAMEWORKS = ("torchrl", "tensordict", "ale_py", "mjlab")
-# Those of tests/people, which docs and messages speak of without importing them.
+# Those of tests/user_policies, which docs and messages speak of without importing them.
 PEOPLE = ("stable_baselines3", "sb3_contrib", "rsl_rl", "skrl", "rl_games")
 
 # Every kind of policy once: for claims that cost seconds for each policy of the registry.
@@ -50,8 +50,8 @@ REST = 8
 # What `make quick` holds of the registry, and the files and folders that it runs.
 QUICK_POLICIES = ("mlp", "lstm", "discrete")
 QUICK = (
-    "spec", "runtime", "envs", "test_layers.py", "test_public_api.py", "contract/test_file.py",
-    "contract/test_verify.py",
+    "spec", "runtime", "envs", "test_layers.py", "test_public_api.py", "every_policy/test_file.py",
+    "every_policy/test_verify.py",
 )  # fmt: skip
 # Of those, what takes longer than the rest together.
 NOT_QUICK = (
