@@ -13,10 +13,10 @@ import roadworthy as rw
 from roadworthy import export_environment
 from roadworthy.environment import Input, Memory
 from roadworthy.errors import RoadworthyError
-from tests.environment import moving
+from tests.environment import late_changes
+from tests.environment.harmless import RIGHT
 from tests.environment.mistakes import Sound
 from tests.environment.robot import feedforward
-from tests.environment.standing import RIGHT
 
 
 def refused(env: Sound, folder: Path) -> rw.Finding:
@@ -40,9 +40,11 @@ def in_turn(kinds: Iterable[type[Sound]], quickly: tuple[str, ...]) -> list[Any]
     ]
 
 
-@pytest.mark.parametrize("kind", in_turn(moving.WRONG, QUICKLY), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", in_turn(late_changes.WRONG, QUICKLY), ids=lambda kind: kind.__name__
+)
 def test_a_wrong_environment_is_refused_with_its_cause(kind: type[Sound], tmp_path: Path) -> None:
-    code, where = moving.WRONG[kind]
+    code, where = late_changes.WRONG[kind]
     finding = refused(kind(), tmp_path)
     assert finding.code == code
     assert where in finding.where
@@ -57,7 +59,7 @@ def test_a_right_environment_is_exported(kind: type[Sound], tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "kind",
-    [moving.ForgottenAirTime, moving.ForgottenAirTimeRebound, moving.LongDelay],
+    [late_changes.ForgottenAirTime, late_changes.ForgottenAirTimeRebound, late_changes.LongDelay],
     ids=lambda kind: kind.__name__,
 )
 def test_the_line_of_the_hint_leads_to_a_certified_export(
@@ -71,15 +73,15 @@ def test_the_line_of_the_hint_leads_to_a_certified_export(
 
 
 def test_the_ticks_that_were_declared_and_those_that_were_seen_are_told(tmp_path: Path) -> None:
-    finding = refused(moving.TwoForFour(), tmp_path)
+    finding = refused(late_changes.TwoForFour(), tmp_path)
     assert "expected 2 calls of apply_actions, got 4" in finding.what
     assert finding.hint == "say in TwoForFour how many ticks a step has: decimation = 4"
 
 
-class Unfollowed(moving.Endless):
+class Unfollowed(late_changes.Endless):
     """A step that applies the actions by code of its own, and numbers beyond every run."""
 
-    def step(self, actions: moving.Tensor) -> tuple[moving.Tensor, bool]:
+    def step(self, actions: late_changes.Tensor) -> tuple[late_changes.Tensor, bool]:
         self.process_actions(actions)
         self.env.command[:] = 2.0 * self.env.last
         self.age += 1

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from tests.capture.natural import (
+from tests.capture.idioms import (
     NATURAL,
     OBS,
     AnsweringDataclass,

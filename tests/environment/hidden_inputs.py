@@ -177,7 +177,7 @@ DISGUISED: dict[type[Extra], str] = {
     GaitPhaseNumber: "env.phase",
     EveryFifthStep: "env.counter",
     NumpyNumber: "env.height",
-    Closure: "disguised.py",
+    Closure: "hidden_inputs.py",
 }
 
 

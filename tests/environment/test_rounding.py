@@ -14,7 +14,7 @@ from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
 from tests.environment import robots
 from tests.environment.environments import ENVIRONMENTS, plain
-from tests.environment.test_in_the_way import Cart, actor
+from tests.environment.test_simulator_habits import Cart, actor
 
 
 class FourAtTwoRates(robots.FourRobots):

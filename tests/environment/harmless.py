@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from roadworthy.environment import Input, Memory, Output
+from tests.environment.late_changes import AirTimeAsInput, AirTimeRebound, Endless, LongDelay
 from tests.environment.mistakes import Sound
-from tests.environment.moving import AirTimeAsInput, AirTimeRebound, Endless, LongDelay
 from tests.environment.robot import wave
 
 _log = logging.getLogger(__name__)

@@ -18,19 +18,19 @@ from roadworthy.environment.reaching import reach
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import captured_halves
 from roadworthy.errors import UsageError
-from tests.environment import unvisited
+from tests.environment import untaken_branches
 from tests.environment.mistakes import Sound
 from tests.environment.robot import feedforward
-from tests.environment.test_moving import refused
+from tests.environment.test_late_changes import refused
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        unvisited.RaysAlone,
-        pytest.param(unvisited.FarRaysAlone, marks=pytest.mark.slow),
-        pytest.param(unvisited.MaskedRaysAlone, marks=pytest.mark.slow),
-        pytest.param(unvisited.TwiceGatedRaysAlone, marks=pytest.mark.slow),
+        untaken_branches.RaysAlone,
+        pytest.param(untaken_branches.FarRaysAlone, marks=pytest.mark.slow),
+        pytest.param(untaken_branches.MaskedRaysAlone, marks=pytest.mark.slow),
+        pytest.param(untaken_branches.TwiceGatedRaysAlone, marks=pytest.mark.slow),
     ],
     ids=lambda kind: kind.__name__,
 )
@@ -40,19 +40,19 @@ def test_what_moves_and_matters_only_when_a_ray_misses_is_refused(
     env = kind()
     finding = refused(env, tmp_path)
     assert finding.code == "RW121"
-    assert finding.where.startswith("env.base at unvisited.py:")
+    assert finding.where.startswith("env.base at untaken_branches.py:")
     assert "Input(name='base'" in finding.hint
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        unvisited.Overwritten,
-        unvisited.Rolled,
-        unvisited.NarrowIndices,
-        pytest.param(unvisited.Rays, marks=pytest.mark.slow),
-        pytest.param(unvisited.AtRest, marks=pytest.mark.slow),
-        pytest.param(unvisited.PushedInPlace, marks=pytest.mark.slow),
+        untaken_branches.Overwritten,
+        untaken_branches.Rolled,
+        untaken_branches.NarrowIndices,
+        pytest.param(untaken_branches.Rays, marks=pytest.mark.slow),
+        pytest.param(untaken_branches.AtRest, marks=pytest.mark.slow),
+        pytest.param(untaken_branches.PushedInPlace, marks=pytest.mark.slow),
     ],
     ids=lambda kind: kind.__name__,
 )
@@ -62,7 +62,7 @@ def test_what_looks_odd_and_is_right_is_exported(kind: type[Sound], tmp_path: Pa
 
 
 def test_a_command_behind_a_selector_stays_and_what_nothing_reads_goes(tmp_path: Path) -> None:
-    class Both(unvisited.Selected, unvisited.Generic):
+    class Both(untaken_branches.Selected, untaken_branches.Generic):
         """A selector that is off, and a height that no observation reads."""
 
     env = Both()
@@ -106,7 +106,7 @@ class ByGroup(ExportableActor):
 
 def test_observations_by_group_are_outputs_of_their_own(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    env, actor = unvisited.Grouped(), ByGroup().eval()
+    env, actor = untaken_branches.Grouped(), ByGroup().eval()
     bundle = export_environment(env, actor, tmp_path / "bundle")
     assert [p.name for p in bundle.signature.outputs] == [
         "actions", "obs.policy", "obs.scan", "command",
@@ -124,7 +124,7 @@ def test_observations_by_group_are_outputs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_is_ignored_is_a_constant_and_the_manifest_says_so(tmp_path: Path) -> None:
-    env = unvisited.RaysAlone()
+    env = untaken_branches.RaysAlone()
     bundle = export_environment(env, feedforward(env), tmp_path / "bundle", ignore=["base"])
     said = json.loads((tmp_path / "bundle" / "manifest.json").read_text())["recipe"]
     assert said["ignore"] == ["base"]
@@ -133,14 +133,14 @@ def test_what_is_ignored_is_a_constant_and_the_manifest_says_so(tmp_path: Path) 
 
 
 def test_a_name_to_ignore_that_nothing_has_is_refused(tmp_path: Path) -> None:
-    env = unvisited.RaysAlone()
+    env = untaken_branches.RaysAlone()
     with pytest.raises(UsageError, match="no attribute 'bases'") as caught:
         export_environment(env, feedforward(env), tmp_path / "bundle", ignore=["bases"])
     assert caught.value.findings[0].hint.startswith("did you mean 'base'")
 
 
 def test_the_reach_of_a_graph_follows_writes() -> None:
-    env = unvisited.Overwritten()
+    env = untaken_branches.Overwritten()
     source = EnvironmentSource(env, feedforward(env))
     halves = captured_halves(source)
     decides = reach(halves["step"].graph)
@@ -154,7 +154,7 @@ def test_the_reach_of_a_graph_follows_writes() -> None:
 
 
 def test_no_tick_between_decisions_observes() -> None:
-    class Counting(unvisited.PushedInPlace):
+    class Counting(untaken_branches.PushedInPlace):
         observed = 0
 
         def compute_observations(self) -> Tensor:
@@ -173,9 +173,9 @@ def test_no_tick_between_decisions_observes() -> None:
 
 
 def test_zeros_like_the_observations_push_no_history() -> None:
-    class Default(unvisited.PushedInPlace):
+    class Default(untaken_branches.PushedInPlace):
         def empty_actor_observations(self) -> Tensor:
-            return super(unvisited.PushedInPlace, self).empty_actor_observations()
+            return super(untaken_branches.PushedInPlace, self).empty_actor_observations()
 
     env = Default()
     before = env.history.clone()

@@ -8,7 +8,7 @@ import pytest
 
 from roadworthy import export_environment
 from roadworthy.errors import CertificateFailed, ExportError
-from tests.environment.disguised import BOOKKEEPING, DISGUISED, Extra, GatedCommand, NumpyState
+from tests.environment.hidden_inputs import BOOKKEEPING, DISGUISED, Extra, GatedCommand, NumpyState
 from tests.environment.mistakes import Sound
 from tests.environment.robot import feedforward
 
