@@ -12,6 +12,7 @@ time, and no test is left without a case.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections import defaultdict
@@ -127,6 +128,7 @@ class Hidden:
             raise ModuleNotFoundError(f"{name} is hidden from `make test`", name=name)
 
 
+@functools.cache
 def framework_folder(path: Path) -> bool:
     """Whether `path` lies in the folder of a framework: tests/adapters/torchrl/…"""
     inside = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
@@ -135,5 +137,9 @@ def framework_folder(path: Path) -> bool:
 
 def quick(path: Path, name: str, policy: str | None) -> bool:
     """Whether a test of this file and name, with this policy of the registry, is `quick`."""
-    listed = any(path.is_relative_to(TESTS / place) for place in QUICK)
-    return listed and policy in (None, *QUICK_POLICIES) and name not in NOT_QUICK
+    return _quick_file(path) and policy in (None, *QUICK_POLICIES) and name not in NOT_QUICK
+
+
+@functools.cache
+def _quick_file(path: Path) -> bool:
+    return any(path.is_relative_to(TESTS / place) for place in QUICK)
