@@ -13,7 +13,7 @@ PYTEST := OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2
 
 SHIPPED := src/roadworthy/show/playground/vendor
 
-.PHONY: demo quick test test-rest test-long test-all chromium vendor check bench boards docs format clean
+.PHONY: demo quick test durations test-rest test-long test-all chromium vendor check bench boards docs format clean
 
 demo: $(READY)
 	$(BIN)/roadworthy demo --out demo-bundle
@@ -25,6 +25,11 @@ quick: $(READY)
 # Every claim, and every policy of the registry exported and verified.
 test: $(READY)
 	$(PYTEST) -m 'not slow and not framework'
+
+# How long a case of each test takes, on idle cores: tests/tiers.py reads what this writes.
+durations: $(READY)
+	$(PYTEST) -m 'not slow and not framework' -o junit_duration_report=call --junit-xml=build/durations.xml
+	$(BIN)/python -m tests.durations build/durations.xml
 
 # An eighth of what `make test` leaves out (tests/tiers.py). CI runs it after `make test`.
 test-rest: $(READY_ALL) chromium

@@ -1,8 +1,8 @@
 """Everything that the tests know as a policy, exported as C too: certified, or refused by name.
 
-The registry, the environments, the policies of tests/people, TorchRL's, the benchmarks' and every
-checkpoint that a released framework wrote. The certificate of the target c is the judge: replay,
-batches, resets, bits and fresh steps on the compiled file. The result goes to
+The registry, the environments, the policies of tests/user_policies, TorchRL's, the benchmarks' and
+every checkpoint that a released framework wrote. The certificate of the target c is the judge:
+replay, batches, resets, bits and fresh steps on the compiled file. The result goes to
 results/c_coverage.json.
 """
 
@@ -31,9 +31,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.adapters.torchrl import policies as torchrl
 from tests.checkpoints.recording import CASE, recording
 from tests.environment.environments import ENVIRONMENTS
-from tests.people.everyone import everyone
-from tests.people.trying import followed, joined
 from tests.policies import CASES
+from tests.user_policies.everyone import everyone
+from tests.user_policies.trying import followed, joined
 
 FILES = Path(__file__).parent.parent / "tests" / "checkpoints" / "files"
 TARGETS = ("onnx", "c")

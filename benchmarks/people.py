@@ -1,4 +1,4 @@
-"""What comes of the set of policies in tests/people: the first call, its hint, and 200 steps.
+"""What comes of the policies in tests/user_policies: the first call, its hint, and 200 steps.
 
 python benchmarks/people.py                  # all of them: results/people.json, docs/people.md
 python benchmarks/people.py --only skrl      # those whose name has it, shown only
@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import machine
 
-from tests.people.everyone import everyone
-from tests.people.trying import tried
+from tests.user_policies.everyone import everyone
+from tests.user_policies.trying import tried
 
 OUTCOMES = ("first call", "after one hint", "refused", "traceback", "wrong certificate")
 RESULTS = machine.RESULTS / "people.json"

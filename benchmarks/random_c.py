@@ -5,8 +5,8 @@
 A policy is captured and written as policy.onnx by Roadworthy's own functions, without a
 certificate; the C is written from that file, compiled (reproducible mode, -O2) and stepped with 1
 and with 3 rows, from PyTorch's own memory and in a run of its own with a reset in the middle. The
-judge is that of `random_policies.py`, tests/generator/comparing.py: the distance from PyTorch in
-float64, in units of PyTorch's own. What passes without the judge's twins, which only widen the
+judge is that of `random_policies.py`, tests/random_policies/comparing.py: the distance from PyTorch
+in float64, in units of PyTorch's own. What passes without the judge's twins, which only widen the
 allowance, is not asked again; all else gets the whole judgement of 200 steps and 72 twins, and
 where C departs there, policy.onnx in onnxruntime is asked too.
 
@@ -45,10 +45,10 @@ from roadworthy.runtime import compiler
 from roadworthy.runtime.load import load
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from tests.generator import build, comparing, grammar, stepping
-from tests.generator.failures import TooLong, at_most
-from tests.generator.policy import Policy
-from tests.generator.stepping import Stepped
+from tests.random_policies import build, comparing, grammar, stepping
+from tests.random_policies.failures import TooLong, at_most
+from tests.random_policies.policy import Policy
+from tests.random_policies.stepping import Stepped
 
 STEPS = {1: 12, 3: 40}
 RESET_AT = 17

@@ -20,9 +20,9 @@ import machine
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from tests.generator import build, grammar
-from tests.generator.failures import Asked, Failure, examine
-from tests.generator.shrink import shrunk
+from tests.random_policies import build, grammar
+from tests.random_policies.failures import Asked, Failure, examine
+from tests.random_policies.shrink import shrunk
 
 # One policy in so many is exported twice, and one has a weight moved.
 TWICE_EVERY = 5

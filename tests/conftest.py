@@ -157,12 +157,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.name.partition("[")[0]
         if tiers.quick(item.path, name, policy(item.nodeid)):
             item.add_marker(pytest.mark.quick)
-    in_ci = [item for item in items if not item.get_closest_marker("long")]
-    left_out = tiers.left_out({item.nodeid: _is_rest(item) for item in in_ci})
-    for item in in_ci:
-        if item.nodeid in left_out:
-            item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.long)
+    by_id = {item.nodeid: item for item in items if not item.get_closest_marker("long")}
+    here = [test for test, item in by_id.items() if not _is_rest(item)]
+    for test in set(here) - tiers.share(here, tiers.fitting):
+        by_id[test].add_marker(pytest.mark.slow)
+    rest = [test for test, item in by_id.items() if _is_rest(item)]
+    for test in set(rest) - tiers.share(rest, tiers.eighth):
+        by_id[test].add_marker(pytest.mark.slow)
+        by_id[test].add_marker(pytest.mark.long)
 
 
 def _is_rest(item: pytest.Item) -> bool:

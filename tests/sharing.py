@@ -13,8 +13,8 @@ from tests.policies import CASES
 
 # Beginning of a test id → what the tests behind it share, and takes seconds to make.
 TOGETHER = {
-    "tests/contract/test_aoti.py": "every target",
-    "tests/contract/test_every_target.py": "every target",
+    "tests/targets/test_aoti.py": "every target",
+    "tests/targets/test_every_target.py": "every target",
     "tests/environment/test_contract.py": "the tutorial's contract",
     "tests/environment/test_evaluate.py": "evaluate",
     "tests/environment/test_session.py": "sessions",

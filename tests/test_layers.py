@@ -44,7 +44,7 @@ MAY_IMPORT = {
         "cfile",
         "cfolder",
         "runtime",
-    },  # fmt: skip
+    },
     "originals": {*CAPTURING, "runtime"},
     "envs": {"errors", "spec", "runtime"},
     "verification": {"errors", "targets", "spec", "runtime", "envs", "originals"},

@@ -41,19 +41,33 @@ def test_a_case_that_stands_for_no_others_is_slow() -> None:
 
 
 def test_ci_runs_a_share_of_many_cases_and_at_least_one() -> None:
-    many = {f"tests/test_a.py::test_b[{i}]": True for i in range(9)}
-    few = {"tests/test_a.py::test_c": True, "tests/test_a.py::test_d[1]": False}
-    left = tiers.left_out(many | few)
-    assert left == tiers.left_out(many)
-    assert len(many.keys() - left) == 2
+    many = [f"tests/test_a.py::test_b[{i}]" for i in range(9)]
+    few = ["tests/test_a.py::test_c", "tests/test_a.py::test_d[1]"]
+    chosen = tiers.share(many + few, tiers.eighth)
+    assert chosen >= {*few}
+    assert len(chosen & {*many}) == 2
+    assert chosen - {*few} == tiers.share(reversed(many), tiers.eighth)
+    assert len(tiers.share(many, lambda test, cases: 0)) == 1
 
 
-@pytest.mark.parametrize("test", tiers.SHARED)
-def test_of_what_is_listed_as_shared_some_cases_are_left_out(test: str) -> None:
-    path, _, name = test.partition("::")
-    assert f"def {name}(" in (tiers.TESTS / path).read_text()
-    cases = {f"tests/{test}[{i}]": False for i in range(120)}
-    assert len(tiers.left_out(cases)) == 120 - 120 // tiers.SHARED[test]
+def test_what_moves_to_another_folder_keeps_its_share() -> None:
+    here, there = ([f"tests/{at}/test_a.py::test_b[x/{i}]" for i in range(30)] for at in "ab")
+    chosen = tiers.share(here, tiers.eighth)
+    assert {test.replace("/a/", "/b/") for test in chosen} == tiers.share(there, tiers.eighth)
+    assert tiers.short(here[7]) == "test_a.py::test_b[x/7]"
+
+
+@pytest.mark.parametrize("test", tiers.DURATIONS)
+def test_of_what_takes_long_as_many_cases_run_as_fit(test: str) -> None:
+    """And what is listed is there, though it may have moved to another folder."""
+    file, _, name = test.partition("::")
+    assert any(f"def {name}(" in path.read_text() for path in tiers.TESTS.rglob(file))
+    seconds = tiers.DURATIONS[test]
+    cases = [f"tests/{test}[{i}]" for i in range(120)]
+    chosen = tiers.share(cases, tiers.fitting)
+    assert 1 <= len(chosen) <= 120
+    assert len(chosen) == 1 or len(chosen) * seconds <= tiers.LONGEST_S
+    assert len(chosen) == 120 or (len(chosen) + 1) * seconds > tiers.LONGEST_S
 
 
 def test_a_case_that_imports_a_framework_is_marked() -> None:
@@ -80,10 +94,10 @@ def test_what_is_listed_as_quick_exists(place: str) -> None:
 @pytest.mark.parametrize(
     ("test", "shared"),
     [
-        ("tests/contract/test_file.py::test_a[lstm]", "lstm"),
-        ("tests/contract/test_behaviour.py::test_b[lstm-torch_export]", "lstm"),
+        ("tests/every_policy/test_file.py::test_a[lstm]", "lstm"),
+        ("tests/every_policy/test_behaviour.py::test_b[lstm-torch_export]", "lstm"),
         ("tests/environment/test_styles.py::test_c[lstm]", "environment lstm"),
-        ("tests/contract/test_aoti.py::test_d[7]", "every target"),
+        ("tests/targets/test_aoti.py::test_d[7]", "every target"),
         ("tests/spec/test_port.py::test_e", "tests/spec/test_port.py::test_e"),
     ],
 )

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.spaces import Tuple as Several
 from torch import nn
 
-from tests.people import rl_games, skrl
+from tests.user_policies import rl_games, skrl
 
 OBSERVED = Box(-np.inf, np.inf, (10,), np.float32)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.capture.capture import capture
 from roadworthy.spec.sampling import Sampling
-from tests.acceptance import corners
+from tests.verdicts import corners
 
 
 def sampling(function: Callable[..., Tensor], **description: Any) -> Sampling:

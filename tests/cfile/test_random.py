@@ -12,8 +12,8 @@ from roadworthy.api.options import ExportPlan
 from roadworthy.cfile.lowering import Unsupported
 from roadworthy.errors import RoadworthyError
 from roadworthy.runtime.load import load
-from tests.generator import build, comparing, grammar
-from tests.generator.policy import Input, Node, Policy
+from tests.random_policies import build, comparing, grammar
+from tests.random_policies.policy import Input, Node, Policy
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 FIRST, RUN = 20_000, 503

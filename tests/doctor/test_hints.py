@@ -36,19 +36,28 @@ def text(node: ast.expr) -> str:
     return ""
 
 
+def literals(node: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
+    """The string literals below a node, whole; no docstrings."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Constant):
+            if isinstance(child.value, str) and not isinstance(node, ast.Expr | ast.JoinedStr):
+                yield child
+            continue
+        if isinstance(child, ast.JoinedStr):
+            yield child
+        yield from literals(child)
+
+
 def texts() -> Iterator[tuple[str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE).as_posix()
-        tree = ast.parse(path.read_text())
-        docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-        parts = {id(p) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for p in n.values}
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in docs | parts:
-                said = text(node)
-                if " " in said or "=" in said:
-                    yield f"{place}:{node.lineno}", said
+        for node in literals(ast.parse(path.read_text())):
+            said = text(node)
+            if " " in said or "=" in said:
+                yield f"{place}:{node.lineno}", said
 
 
+# Read once: every worker of a run collects these tests.
 TEXTS = list(texts())
 
 

@@ -19,7 +19,7 @@ from roadworthy.environment.nudging import Suspect, Trials
 from roadworthy.environment.source import describe
 from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.originals.original import NoYardstick
-from tests.environment.test_in_the_way import Cart, actor
+from tests.environment.test_simulator_habits import Cart, actor
 
 
 class Counted(Cart):
