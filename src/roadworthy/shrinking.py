@@ -22,7 +22,7 @@ from roadworthy.runtime.c_engine import CEngine
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import BATCH
-from roadworthy.spec.stepping import outputs_of
+from roadworthy.spec.run import outputs_of
 from roadworthy.writing_c import opened
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
@@ -108,7 +108,7 @@ def shrink(
         policy.reset(seed=0)
         # What the original did is further away than this storage can follow: the self-test shows
         # that a board computes what this machine does.
-        recorded = replace(trace, outputs=outputs_of(policy, trace.script))
+        recorded = replace(trace, outputs=outputs_of(policy, trace))
         found.append(
             Variant(
                 weights=weights,

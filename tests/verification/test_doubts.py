@@ -9,8 +9,8 @@ import pytest
 
 from roadworthy.originals.original import NoYardstick, TurningErrors
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 from roadworthy.verification.judging import Judge
 from roadworthy.verification.states import Layout, States
 

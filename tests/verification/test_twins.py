@@ -17,7 +17,7 @@ from roadworthy.originals import interpreting
 from roadworthy.originals.exact import GraphYardstick
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import NoYardstick
-from roadworthy.spec.stepping import Arrays, Script
+from roadworthy.spec.run import Arrays, Run
 from roadworthy.verification import departures, fresh_steps
 from roadworthy.verification.allowance import Allowance, allowance, allowances
 from roadworthy.verification.departures import FEW_TWINS, twins_in_turn
@@ -62,11 +62,11 @@ def yardstick(source: rw.Source) -> tuple[GraphYardstick, Layout]:
     return found, Layout(program.signature)
 
 
-def script(steps: int = 12, rows: int = 3) -> Script:
+def script(steps: int = 12, rows: int = 3) -> Run:
     values = np.random.default_rng(0).normal(size=(steps, rows, 6)).astype(np.float32)
     resets = np.zeros((steps, rows), dtype=bool)
     resets[0], resets[5, 1] = True, True
-    return Script(inputs={"obs": values}, resets=resets)
+    return Run(inputs={"obs": values}, resets=resets)
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ from roadworthy.errors import BundleError, ExportError, need
 from roadworthy.runtime.load import load
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec import sealing
-from roadworthy.spec.bundle import SUMS, TRACE, Bundle
+from roadworthy.spec.bundle import SUMS, Bundle
 from roadworthy.spec.port import Array
-from roadworthy.spec.trace import Trace
 
 # Recorded steps that both are given, from the first on.
 STEPS = 32
@@ -55,7 +54,7 @@ def _refuse_other_actions(bundle: Bundle, emission: Emission, layout: str) -> No
     )
     shapes = {p.name: p.shape for p in session.get_inputs()}
     names = [port.name for port in session.get_outputs()]
-    trace = Trace.from_bytes(bundle.files[TRACE])
+    trace = bundle.trace
     memory: dict[str, Array] = {
         name: emission.begins.get(name, _zeros(shapes.get(name, ())))
         for name in emission.memory.values()

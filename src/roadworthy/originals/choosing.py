@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, Steppable
+from roadworthy.spec.run import Arrays, Steppable
 
 # A choice is the place of the largest number along the last axis, by any of these. TorchRL's
 # one-hot actions compare the logits with their maximum.

@@ -10,10 +10,10 @@ import numpy as np
 
 from roadworthy.spec.corners import corners
 from roadworthy.spec.port import BATCH, Array, Memory, Port
+from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.spec.samples import draw_ordinary
 from roadworthy.spec.sampling import NO_NUMBER, RAISES, Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Steppable
 
 if TYPE_CHECKING:
     from roadworthy.originals.original import Original

@@ -20,9 +20,9 @@ from roadworthy.reporting.html import Html, Part, joined, tag
 from roadworthy.reporting.tables import mark, table
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.flight import FlightRecord, refuse_other_bundle
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.trace import refuse_unfit
 
 
 def flight_page(
@@ -36,7 +36,7 @@ def flight_page(
     repeat, trace = None, None
     if bundle is not None:
         refuse_other_bundle(record, bundle)
-        trace = Trace.from_bytes(bundle.files[TRACE])
+        trace = bundle.trace
         refuse_unfit(trace, bundle.signature)
         say("repeating the flight")
         # Unlike a loaded policy this one says nothing of NaN: the page does.

@@ -21,10 +21,10 @@ from roadworthy.reporting.origin import origin_section
 from roadworthy.reporting.recording import replayed, step_times_us
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle, is_bundle, readable
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle, is_bundle, readable
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.flight import FlightRecord
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.trace import refuse_unfit
 
 Env = str | Callable[[], Any]
 _PAGE = b"<!doctype html"
@@ -156,7 +156,7 @@ def _of_bundle(
     say: Callable[[str], None],
 ) -> list[Html | None]:
     signature = bundle.signature
-    trace = Trace.from_bytes(bundle.files[TRACE])
+    trace = bundle.trace
     refuse_unfit(trace, signature)
     policy = from_bundle(bundle, seed=seed, canary=canary)
     say("replaying the recorded steps")

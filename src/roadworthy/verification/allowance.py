@@ -14,8 +14,8 @@ import numpy as np
 
 from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Run
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
@@ -39,15 +39,13 @@ class Allowance:
     one_step: Arrays
 
 
-def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -> Allowance:
+def allowance(yardstick: Yardstick, layout: Layout, script: Run, seed: int) -> Allowance:
     """The allowance beside a script, measured on the captured graph with all twins."""
     *_, last = allowances(yardstick, layout, script, seed)
     return last
 
 
-def allowances(
-    yardstick: Yardstick, layout: Layout, script: Script, seed: int
-) -> Iterator[Allowance]:
+def allowances(yardstick: Yardstick, layout: Layout, script: Run, seed: int) -> Iterator[Allowance]:
     """Allowances beside a script, none narrower than the one before.
 
     Of a large network few twins are asked first. What stays within what they allow stays within
@@ -76,7 +74,7 @@ def _budget(
     return budget if len(places) == len(run.states) else budget.spread(places, run.results)
 
 
-def _allowed(layout: Layout, script: Script, budget: Budget, departed: Arrays) -> Allowance:
+def _allowed(layout: Layout, script: Run, budget: Budget, departed: Arrays) -> Allowance:
     return Allowance(
         free={
             name: _steps(layout, name, _free(name, budget, each), script)
@@ -98,7 +96,7 @@ def with_allowance(
     if yardstick is None:
         return trace
     try:
-        measured = allowances(yardstick, Layout(timed(signature)), trace.script, seed)
+        measured = allowances(yardstick, Layout(timed(signature)), trace, seed)
         # Where nothing turns, twins differ in little: the largest of few is that of many, nearly.
         found = next(measured)
         if not yardstick.smooth:
@@ -122,12 +120,11 @@ def _free(name: str, budget: Budget, departed: Array) -> Array:
 
 
 def _steps_alone(
-    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
+    yardstick: Yardstick, layout: Layout, script: Run, rng: np.random.Generator
 ) -> Departures:
     """The steps of a policy without memory, and how far twins of some units are from each:
     over a step, very far; nowhere, where there are none."""
-    inputs = [script.now(step) for step in range(script.steps)]
-    states = layout.states(inputs, [{} for _ in inputs])
+    states = layout.states(script)
     if yardstick.smooth and len(few(yardstick, layout, states)) == len(states):
         base = layout.run(yardstick.rounded, states.picked(np.array([0])))  # for its shapes alone
     else:
@@ -141,7 +138,7 @@ def _steps_alone(
     return Departures(states, base, far)
 
 
-def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:
+def _steps(layout: Layout, name: str, values: Array, script: Run) -> Array:
     """States as steps again: (steps, *shape)."""
     if not layout.rows_are_states:
         return values

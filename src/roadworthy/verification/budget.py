@@ -13,7 +13,7 @@ import numpy as np
 
 from roadworthy.originals.original import TurningErrors, Yardstick
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.tolerance import HIDDEN, ROUNDINGS, ulp
 from roadworthy.verification.states import Layout, OneStep, States
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory

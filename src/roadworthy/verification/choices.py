@@ -15,10 +15,10 @@ from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Run, record
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script
 from roadworthy.verification.fresh_steps import FreshSteps
-from roadworthy.verification.states import MOST_BYTES, Layout, States, visit
+from roadworthy.verification.states import MOST_BYTES, Layout, States
 from roadworthy.verification.ties import chooses
 from roadworthy.verification.visited import Visited
 
@@ -48,8 +48,8 @@ def choices(policy: Policy, fresh: FreshSteps) -> list[Check]:
         return []
     script = _script(fresh.layout, inputs, fresh.original.rows)
     with fresh.original.open(signature, rows=script.rows) as live:
-        visits = [visit(live, script)]
-    visited = Visited(signature, fresh.yardstick, visits, fresh.seed)
+        run = record(live, script)
+    visited = Visited(signature, fresh.yardstick, [run], fresh.seed)
     if visited.judge is None:
         return []
     claim = f"choices agree in {len(visited.judge.states)} states beside their ties"
@@ -128,7 +128,7 @@ def _fresh_memory(layout: Layout, signature: Signature, count: int) -> Arrays:
     return layout.joined([{m.name: m.fresh(count) for m in signature.memory}], of_memory=True)
 
 
-def _script(layout: Layout, inputs: Arrays, fixed: int | None) -> Script:
+def _script(layout: Layout, inputs: Arrays, fixed: int | None) -> Run:
     """The inputs as steps of some rows, each from a fresh memory; the last are repeated."""
     count = len(next(iter(inputs.values())))
     steps = -(-count // (fixed or ROWS))
@@ -138,4 +138,4 @@ def _script(layout: Layout, inputs: Arrays, fixed: int | None) -> Script:
         name: np.stack([layout.natural(name, value[now]) for now in places])
         for name, value in inputs.items()
     }
-    return Script(inputs=arranged, resets=np.ones((steps, rows), dtype=bool))
+    return Run(inputs=arranged, resets=np.ones((steps, rows), dtype=bool))

@@ -14,9 +14,9 @@ from roadworthy.originals.original import Original
 from roadworthy.runtime.engine import AnyEngine, CompiledEngine
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate, Check
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.trace import refuse_unfit
 from roadworthy.verification import checks
 from roadworthy.verification.causes import causes, remarks
 from roadworthy.verification.choices import choices
@@ -134,7 +134,7 @@ class _Target:
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
         new = self.new
         self._say("replaying the trace")
-        trace = Trace.from_bytes(self.bundle.files[TRACE])
+        trace = self.bundle.trace
         refuse_unfit(trace, self.bundle.signature)
         yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:

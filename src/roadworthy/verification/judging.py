@@ -12,7 +12,7 @@ import numpy as np
 from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.certificate import Difference
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.states import Layout, States

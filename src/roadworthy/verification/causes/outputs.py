@@ -175,7 +175,7 @@ def _limited(values: Array, like: Array) -> Array:
 
 
 def delayed(evidence: Evidence) -> Iterator[Finding]:
-    inside = np.flatnonzero(~evidence.script.resets[1:].any(axis=1))
+    inside = np.flatnonzero(~evidence.theirs.resets[1:].any(axis=1))
     for port, own, other in _wrong(evidence):
         for late, earlier, what in (
             (other, own, "one step late: the artifact gives what the original gave before"),

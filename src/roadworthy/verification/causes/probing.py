@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadworthy.spec.port import BATCH, Array, Port
-from roadworthy.spec.stepping import Arrays, Steppable
+from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.verification.causes.evidence import Evidence
 from roadworthy.verification.causes.naming import element
 
@@ -65,7 +65,7 @@ class Probed:
 
     def permuted(self, evidence: Evidence, order: list[int]) -> Arrays:
         """The inputs, with each element where the artifact reads it."""
-        inputs = evidence.script.inputs
+        inputs = dict(evidence.theirs.inputs)
         rows = {
             port: inputs[port].reshape(*inputs[port].shape[:2], -1).copy()
             for port in dict.fromkeys(name for name, _ in self.places)
@@ -148,8 +148,8 @@ def _resting(evidence: Evidence, rest: float) -> Arrays:
     """Floats at one value; masks, indices and flags as an ordinary step has them."""
     signature = evidence.bundle.signature
     return {
-        port.name: np.full_like(evidence.script.inputs[port.name][0], rest)
+        port.name: np.full_like(evidence.theirs.inputs[port.name][0], rest)
         if port.dtype.startswith("float")
-        else evidence.script.inputs[port.name][0]
+        else evidence.theirs.inputs[port.name][0]
         for port in signature.inputs
     }
