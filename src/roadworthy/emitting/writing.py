@@ -22,6 +22,7 @@ from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec import sealing
 from roadworthy.spec.bundle import SUMS, Bundle
 from roadworthy.spec.port import Array
+from roadworthy.spec.tolerance import RENAMED
 
 # Recorded steps that both are given, from the first on.
 STEPS = 32
@@ -71,7 +72,7 @@ def _refuse_other_actions(bundle: Bundle, emission: Emission, layout: str) -> No
         found = dict(zip(names, session.run(None, feeds), strict=True))
         memory = {into: found[out] for out, into in emission.memory.items()}
         for name, got in emission.given(found).items():
-            if not np.allclose(got, expected[name], rtol=1e-6, atol=1e-7, equal_nan=True):
+            if not np.allclose(got, expected[name], RENAMED.rtol, RENAMED.atol, equal_nan=True):
                 raise ExportError(
                     f"the file for {layout} gives {name} {np.ravel(got)[:4]} at step {step}, the "
                     f"policy {np.ravel(expected[name])[:4]}",

@@ -27,8 +27,8 @@ from roadworthy.spec.run import record_free
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import gaps
 from roadworthy.verification.allowance import allowance
-from roadworthy.verification.compare import Comparison
-from roadworthy.verification.states import Layout, memory_key, results, timed
+from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.states import StateLayout, memory_key, results, timed
 
 
 def free_run(
@@ -90,7 +90,7 @@ def _judged(
     if usual.passed:
         return usual, False
     try:
-        free = allowance(yardstick(), Layout(timed(signature)), script, seed=0).free
+        free = allowance(yardstick(), StateLayout(timed(signature)), script, seed=0).free
     except NoYardstick:
         return usual, False
     found = Comparison(signature)

@@ -23,7 +23,7 @@ _CHOICES: frozenset[Callable[..., Any]] = frozenset(
 )  # fmt: skip
 
 
-class _Recorder(TorchFunctionMode):
+class _ChoiceRecorder(TorchFunctionMode):
     """Keeps what enters each choice, once where it enters several."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class _Recorder(TorchFunctionMode):
             self.found.append(value)
 
 
-class _Watched:
+class _WatchedChoices:
     """A live original whose choices are seen."""
 
     def __init__(self, live: Steppable) -> None:
@@ -56,7 +56,7 @@ class _Watched:
         self._live.reset(mask)
 
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
-        recorder = _Recorder()
+        recorder = _ChoiceRecorder()
         with recorder:
             outputs = self._live.step(inputs)
         self.logits = tuple(each.detach().cpu().numpy().copy() for each in recorder.found)
@@ -68,7 +68,7 @@ class _Watched:
 
 
 @contextmanager
-def watched(opened: AbstractContextManager[Steppable]) -> Iterator[_Watched]:
+def watched(opened: AbstractContextManager[Steppable]) -> Iterator[_WatchedChoices]:
     """The opened original, with the logits of its last step."""
     with opened as live:
-        yield _Watched(live)
+        yield _WatchedChoices(live)

@@ -20,9 +20,8 @@ from roadworthy.capture.forms import copied
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.stages import slots_of
 from roadworthy.errors import Finding, RoadworthyError, UsageError
-from roadworthy.originals.acting import acting_weights
+from roadworthy.originals.acting_weights import acting_weights
 from roadworthy.originals.advisories import advisories
-from roadworthy.originals.beside import left_beside
 from roadworthy.originals.choosing import watched
 from roadworthy.originals.exact import yardstick
 from roadworthy.originals.forgetting import forgetting
@@ -30,7 +29,7 @@ from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
 from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstick
 from roadworthy.originals.unanswered import without_unanswered
-from roadworthy.originals.unapplied import unapplied
+from roadworthy.originals.unapplied import left_beside, unapplied
 from roadworthy.program import Program
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import Array
@@ -271,7 +270,7 @@ def original_of(source: Source, program: Program | None = None) -> ModuleOrigina
 
 def module_steps(source: Source, signature: Signature, rows: int) -> ModuleSteps:
     """The live module: all rows in one call, or each alone where it keeps its state for one."""
-    from roadworthy.originals.rows import RowSteps  # which is a kind of ModuleSteps
+    from roadworthy.originals.row_steps import RowSteps  # which is a kind of ModuleSteps
 
     slots = slots_for(source, signature)
     alone = any(_is_for_one_row(slot, signature) for slot in slots)

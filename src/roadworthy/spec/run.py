@@ -42,7 +42,7 @@ class Choosing(Steppable, Protocol):
         """The numbers behind each choice of the last step, (rows, …, options) each."""
 
 
-class Artifact(Steppable, Protocol):
+class Settable(Steppable, Protocol):
     """A policy whose memory can be set."""
 
     signature: Signature
@@ -160,7 +160,7 @@ class _Noting:
         return self._original.memory
 
 
-def record_free(policy: Artifact, script: Run) -> Run:
+def record_free(policy: Settable, script: Run) -> Run:
     """The script as an artifact goes through it, from a reset on, with a memory of its own."""
     policy.reset()
     if policy.signature.memory:  # in as many rows as will come
@@ -168,7 +168,7 @@ def record_free(policy: Artifact, script: Run) -> Run:
     return record(policy, script)
 
 
-def retrace(policy: Artifact, run: Run) -> Run:
+def retrace(policy: Settable, run: Run) -> Run:
     """Each step of a run once more, from the memory that entered it."""
     outputs: list[Arrays] = []
     after: list[Arrays] = []

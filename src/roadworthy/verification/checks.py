@@ -14,8 +14,8 @@ from roadworthy.spec.samples import draw
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.tolerance import ROUNDINGS, ulp
 from roadworthy.spec.trace import Trace
-from roadworthy.verification.compare import Comparison
-from roadworthy.verification.states import Layout, results, with_memory
+from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.states import StateLayout, results, with_memory
 from roadworthy.verification.twins import OwnTwins
 
 BATCH_SIZES = (1, 2, 7)
@@ -48,7 +48,7 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
     """
     comparison = Comparison()
     together, reversed_rows = new(), new()
-    layout = Layout(together.signature)
+    layout = StateLayout(together.signature)
     twins = [OwnTwins(each, seed) for each in (together, reversed_rows)]
     singles = [new() for _ in range(max(BATCH_SIZES))]
     for size, steps in (*((size, STEPS) for size in BATCH_SIZES), (MANY, 1)):
@@ -101,7 +101,9 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
     return comparison.check("batch", claim, facts)
 
 
-def _from(policy: Policy, layout: Layout, now: Arrays, memory: Arrays, rows: list[int]) -> _Step:
+def _from(
+    policy: Policy, layout: StateLayout, now: Arrays, memory: Arrays, rows: list[int]
+) -> _Step:
     """One step of some rows from a given memory: what entered, the outputs, what was left."""
     picked = layout.rows_picked(memory, rows, of_memory=True)
     if picked:
@@ -110,7 +112,7 @@ def _from(policy: Policy, layout: Layout, now: Arrays, memory: Arrays, rows: lis
     return picked, outputs, policy.memory if picked else {}
 
 
-def _allowed(layout: Layout, trace: Trace, expected: Arrays) -> Arrays:
+def _allowed(layout: StateLayout, trace: Trace, expected: Arrays) -> Arrays:
     """How far rows may be from each other: what was measured, and units of their own scale."""
     found = {}
     for name, value in expected.items():

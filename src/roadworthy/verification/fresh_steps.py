@@ -16,10 +16,10 @@ from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.allowance import allowance, allowances
 from roadworthy.verification.checks import BATCH_SIZES
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Layout, results, timed
-from roadworthy.verification.visited import Moment, Visited, refuse_other_ports
+from roadworthy.verification.states import StateLayout, results, timed
+from roadworthy.verification.visited import FailingStep, Visited, refuse_other_ports
 
 STEPS = 64
 LONG_LIFE_ROWS = 2
@@ -36,7 +36,7 @@ class FreshSteps:
         self.seed = seed
         self.sampling = sampling
         self.sizes = (original.rows,) if original.rows else BATCH_SIZES
-        self.layout = Layout(timed(signature))
+        self.layout = StateLayout(timed(signature))
         self._allowances: list[list[Arrays]] = []
 
     @cached_property
@@ -89,21 +89,21 @@ class FreshSteps:
             }
             yield [{name: part[at] for name, part in parts.items()} for at in range(len(runs))]
 
-    def checks(self, policy: Policy) -> tuple[list[Check], Moment | None]:
-        """The checks of one target, and the moment at which it first differs, if it does."""
+    def checks(self, policy: Policy) -> tuple[list[Check], FailingStep | None]:
+        """The checks of one target, and the step at which it first differs, if it does."""
         if self.judge is None:
             return self._fixed(policy)
-        check, moment = self._one_step(policy, self.judge)
+        check, failing = self._one_step(policy, self.judge)
         if not self.signature.memory or self.signature.clock:  # an environment runs by itself
-            return [check], moment
-        return [check, self._free_run(policy)], moment
+            return [check], failing
+        return [check, self._free_run(policy)], failing
 
-    def _one_step(self, policy: Policy, judge: Judge) -> tuple[Check, Moment | None]:
+    def _one_step(self, policy: Policy, judge: Judge) -> tuple[Check, FailingStep | None]:
         """One step from every state that the original visited, memory taken over from it."""
         compared = self.visited.compared(policy, judge)
         states = f"{len(judge.states)} visited states"
         claim = f"one step from each of {states} agrees with the live original, {self._listed}"
-        return compared.check("fresh steps", claim, self._life), compared.moment
+        return compared.check("fresh steps", claim, self._life), compared.failing
 
     def _free_run(self, policy: Policy) -> Check:
         """The artifact with a memory of its own, beside the original."""
@@ -118,20 +118,20 @@ class FreshSteps:
         claim = "a run with a memory of its own departs no further than the original's own twins"
         return comparison.check("free run", claim)
 
-    def _fixed(self, policy: Policy) -> tuple[list[Check], Moment | None]:
+    def _fixed(self, policy: Policy) -> tuple[list[Check], FailingStep | None]:
         """Fixed tolerances, and the artifact's own memory, where rounding was not measured."""
         comparison = Comparison(self.signature)
-        moment = None
+        failing = None
         for original in self.visited.runs:
             run = record_free(policy, original)
             refuse_other_ports(original, policy)
             comparison.add_steps(results(original), results(run))
-            if moment is None and comparison.first_failure is not None:
+            if failing is None and comparison.first_failure is not None:
                 step = comparison.first_failure.step
-                moment = Moment(step, at(run.inputs, step), at(run.memory, step))
+                failing = FailingStep(step, at(run.inputs, step), at(run.memory, step))
         claim = f"fresh steps agree with the live original, memory included, {self._listed}"
         facts = {"measured": False} | self._life
-        return [comparison.check("fresh steps", claim, facts)], moment
+        return [comparison.check("fresh steps", claim, facts)], failing
 
     def _recorded(self, rows: int) -> Run:
         rng = np.random.default_rng(self.seed + 100 * rows)

@@ -16,10 +16,10 @@ from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, Array, Port
 from roadworthy.spec.run import Arrays, Run, record_choosing, record_free, retrace
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.close_logits import chooses, forbidden
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.fresh_steps import FreshSteps
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.ties import chooses, forbidden
 
 STEPS = 64
 ROWS = 2

@@ -34,7 +34,7 @@ class Play(Run):
     returns: tuple[float, ...]
 
 
-class Watched:
+class Remembered:
     """A player whose memory is looked at before and after each step."""
 
     def __init__(self, player: Steppable) -> None:
@@ -113,8 +113,8 @@ def played(
         inputs=stacked([turn.inputs for turn in seen]),
         resets=np.stack([turn.begins for turn in seen]),
         outputs=stacked([turn.outputs for turn in seen]),
-        memory=stacked(player.before) if isinstance(player, Watched) else {},
-        next_memory=stacked(player.after) if isinstance(player, Watched) else {},
+        memory=stacked(player.before) if isinstance(player, Remembered) else {},
+        next_memory=stacked(player.after) if isinstance(player, Remembered) else {},
         playing=np.stack([turn.playing for turn in seen]),
         returns=tuple(returns.tolist()),
     )

@@ -22,11 +22,11 @@ from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Run, Steppable, record_free, retrace
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.close_logits import tied_steps
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.plays import Play, TwinDriver, Watched, make_envs, played
-from roadworthy.verification.states import Index, Layout, results
-from roadworthy.verification.ties import tied_steps
+from roadworthy.verification.plays import Play, Remembered, TwinDriver, make_envs, played
+from roadworthy.verification.states import Index, StateLayout, results
 
 
 def closed_loop(
@@ -52,7 +52,7 @@ def closed_loop(
                     progress(f"playing episodes {first + 1} to {first + theirs.rows}{what}")
                     # All sides of a policy that draws are given the same noise.
                     noise = NoiseSource(signature, seed + first)
-                    watched = Watched(player) if player is live else player
+                    watched = Remembered(player) if player is live else player
                     found.append(played(watched, on, loop, seed=seed + first, noise=noise))
                 return found
 
@@ -118,7 +118,7 @@ def _judge(
     seed: int,
 ) -> dict[str, Any]:
     """What is said of one play, each step of which was taken from the original's own state."""
-    layout = Layout(signature)
+    layout = StateLayout(signature)
     judge = Judge.at(yardstick, layout, layout.states(play), layout.results(play), seed)
     joined = layout.flat(got)
     comparison.refuse_other_shapes(judge.original, joined)

@@ -17,6 +17,7 @@ from roadworthy.spec.run import Run, outputs_of
 from roadworthy.spec.samples import draw, draw_ordinary
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
+from roadworthy.spec.tolerance import AT_LIMIT
 
 STEPS = 32
 # An output counts as saturated when it is at a limit in nearly every step.
@@ -149,7 +150,7 @@ def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Findin
         low, high = action.low, action.high
     if low is None or high is None or flat.dtype.kind != "f":
         return
-    near = 1e-6 * np.maximum(1.0, np.abs(np.asarray(high) - np.asarray(low)))
+    near = AT_LIMIT * np.maximum(1.0, np.abs(np.asarray(high) - np.asarray(low)))
     stuck = (np.abs(flat - low) <= near) | (np.abs(flat - high) <= near)
     often = stuck.mean(axis=0) >= SATURATED
     if often.any() and not (flat == flat[:1]).all():

@@ -108,7 +108,7 @@ def timed(signature: Signature) -> Signature:
     return replace(signature, memory=(*signature.memory, clock), clock=None)
 
 
-class Layout:
+class StateLayout:
     """Where the states are in each array of a signature."""
 
     def __init__(self, signature: Signature) -> None:

@@ -14,13 +14,13 @@ from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Run, retrace
 from roadworthy.spec.signature import Signature
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Index, Layout, memory_key, timed, with_clock
+from roadworthy.verification.states import Index, StateLayout, memory_key, timed, with_clock
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class FailingStep:
     """What entered one step: enough to run it again."""
 
     step: int
@@ -30,11 +30,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """One step of an artifact from every state, and the moment at which it first differs."""
+    """One step of an artifact from every state, and the step at which it first differs."""
 
     comparison: Comparison
     judge: Judge
-    moment: Moment | None
+    failing: FailingStep | None
 
     def check(self, name: str, claim: str, more: Mapping[str, Any]) -> Check:
         facts = self.judge.facts(self.comparison.worst, self.comparison.ties)
@@ -52,7 +52,7 @@ class Visited:
         seed: int,
     ) -> None:
         self.signature = signature
-        self.layout = Layout(timed(signature))
+        self.layout = StateLayout(timed(signature))
         self.runs = runs
         self._yardstick = yardstick
         self._seed = seed
@@ -80,16 +80,16 @@ class Visited:
         steps = sum(run.steps for run in self.runs)
         judged = judge.judged(got)
         first = comparison.add_judged(judged, got, self._locate, count=steps)
-        return Compared(comparison, judge, None if first is None else self._moment(judge, first))
+        return Compared(comparison, judge, None if first is None else self._failing(judge, first))
 
     def _locate(self, port: str, state: int, inside: Index) -> tuple[int, Index]:
         return self.layout.locator(self.runs)(port, state, inside)
 
-    def _moment(self, judge: Judge, state: int) -> Moment:
+    def _failing(self, judge: Judge, state: int) -> FailingStep:
         step, _ = self._locate("", state, ())
         one = self.layout.alone(judge.states, state)
         memory = {each.name: one.memory[each.name] for each in self.signature.memory}
-        return Moment(step, one.inputs, memory)
+        return FailingStep(step, one.inputs, memory)
 
 
 def refuse_other_ports(run: Run, policy: Policy) -> None:

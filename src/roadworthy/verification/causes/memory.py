@@ -12,7 +12,7 @@ from roadworthy.spec.port import Array
 from roadworthy.spec.run import Run, follow
 from roadworthy.spec.tolerance import INITIAL, REARRANGED
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 
 
 def not_fed_back(evidence: Evidence) -> Iterator[Finding]:

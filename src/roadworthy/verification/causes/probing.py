@@ -12,6 +12,7 @@ import numpy as np
 
 from roadworthy.spec.port import BATCH, Array, Port
 from roadworthy.spec.run import Arrays, Steppable
+from roadworthy.spec.tolerance import RESPONDS, SAME_MARK
 from roadworthy.verification.causes.evidence import Evidence
 from roadworthy.verification.causes.naming import element
 
@@ -19,8 +20,6 @@ from roadworthy.verification.causes.naming import element
 MOST_ELEMENTS = 512
 REST = (0.1, -0.4, 1.5, -2.0)
 PUSH = 0.7
-CLOSE = 1e-4
-MOVES = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +33,7 @@ class Marks:
     def responds(self) -> Array:
         """Which elements change any output."""
         with np.errstate(invalid="ignore"):
-            changed: Array = np.abs(self.moved - self.resting) > MOVES
+            changed: Array = np.abs(self.moved - self.resting) > RESPONDS
         return np.asarray(changed.any(axis=1))
 
 
@@ -57,9 +56,9 @@ class Probed:
         scale = max(1.0, float(np.abs(own).max()))
         size = len(self.places)
         # Elements that leave the same mark stay where they are, if they can.
-        distance[np.arange(size), np.arange(size)] -= CLOSE * scale / 10
+        distance[np.arange(size), np.arange(size)] -= SAME_MARK * scale / 10
         order = distance.argmin(axis=1).tolist()
-        exact = all(distance[i, j] <= CLOSE * scale for i, j in enumerate(order))
+        exact = all(distance[i, j] <= SAME_MARK * scale for i, j in enumerate(order))
         one_to_one = sorted(order) == list(range(size)) and order != list(range(size))
         return order if exact and one_to_one else None
 

@@ -14,7 +14,7 @@ from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Run, at
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.verification.budget import shaken, turned
-from roadworthy.verification.states import MOST_ROWS, Layout, OneStep, States, memory_key
+from roadworthy.verification.states import MOST_ROWS, OneStep, StateLayout, States, memory_key
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
 # Steps for which what has departed counts as departed: chaos comes back by chance, a comparison
@@ -36,7 +36,7 @@ class Departures:
     departed: Arrays
 
 
-def twins_in_turn(yardstick: Yardstick, layout: Layout, script: Run) -> tuple[int, ...]:
+def twins_in_turn(yardstick: Yardstick, layout: StateLayout, script: Run) -> tuple[int, ...]:
     """How many twins of either kind to ask at first, and how many where those say too little.
 
     Their work is counted, not timed, so that the same twins are asked on every machine.
@@ -52,7 +52,7 @@ def twins_in_turn(yardstick: Yardstick, layout: Layout, script: Run) -> tuple[in
 
 
 def departures(
-    yardstick: Yardstick, layout: Layout, script: Run, rng: np.random.Generator, twins: int
+    yardstick: Yardstick, layout: StateLayout, script: Run, rng: np.random.Generator, twins: int
 ) -> Departures:
     """An own run of the graph, and how far twins depart from it.
 
@@ -104,7 +104,9 @@ def departures(
     )
 
 
-def _errors(yardstick: Yardstick, layout: Layout, own: States, twins: int) -> TurningErrors | None:
+def _errors(
+    yardstick: Yardstick, layout: StateLayout, own: States, twins: int
+) -> TurningErrors | None:
     """What is measured at the states of the own run, for all twins of them."""
     if layout.rows_are_states and len(own) * twins > MOST_ROWS:  # they go through in several calls
         return None
@@ -116,7 +118,7 @@ def _errors(yardstick: Yardstick, layout: Layout, own: States, twins: int) -> Tu
 class _Runs:
     """Some runs side by side: every array has the runs first, and the states second."""
 
-    def __init__(self, layout: Layout, count: int) -> None:
+    def __init__(self, layout: StateLayout, count: int) -> None:
         self.count = count
         self._layout = layout
 
