@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import re
@@ -174,10 +175,12 @@ def _members(kind: type) -> Iterator[str]:
     unsaid: list[str] = []
     for name, member in vars(kind).items():
         function = member.__func__ if isinstance(member, classmethod) else member
-        function = member.fget if isinstance(member, property) else function
+        reads = isinstance(member, (property, functools.cached_property))
+        if reads:
+            function = member.fget if isinstance(member, property) else member.func
         if name.startswith("_") or not inspect.isfunction(function):
             continue
-        if isinstance(member, property):
+        if reads:
             head = f"`{name}: {_annotation(function.__annotations__['return'])}`"
         else:
             head = f"`{_call(name, function, method=True, width=1000)}`"
@@ -185,7 +188,7 @@ def _members(kind: type) -> Iterator[str]:
         if says:
             yield _filled(f"- {head}: {' '.join(says.split())}")
         else:
-            unsaid.append(f"`{name}`" if isinstance(member, property) else f"`{name}()`")
+            unsaid.append(f"`{name}`" if reads else f"`{name}()`")
     if unsaid:
         yield _filled(f"- also {', '.join(unsaid)}")
 

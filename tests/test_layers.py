@@ -68,7 +68,7 @@ RUNNING = {
 # The abstract original knows no PyTorch; its implementations do.
 CONTRACT = "originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.
-READS_ONNX = {"verification/graph_values.py", "verification/first_divergence.py"}
+READS_ONNX = {"verification/artifact_values.py", "verification/first_divergence.py"}
 
 
 def name(path: Path) -> str:
@@ -129,7 +129,7 @@ def test_every_part_has_its_place() -> None:
 @pytest.mark.parametrize("path", [p for p in MODULES if runs_on_a_robot(p)], ids=name)
 def test_running_a_policy_imports_nothing_heavy(path: Path) -> None:
     heavy = roots_of(at_import(path)) & HEAVY
-    assert heavy == ({"onnx"} if name(path) == "verification/graph_values.py" else set())
+    assert heavy == ({"onnx"} if name(path) == "verification/artifact_values.py" else set())
     known = {f"roadworthy.{each.removesuffix('.py').replace('/', '.')}" for each in READS_ONNX}
     if name(path) not in READS_ONNX:
         assert not known & at_import(path)

@@ -80,7 +80,7 @@ class Rewriting:
     alone: Source | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A module to export.
 
@@ -149,7 +149,7 @@ class Source:
         }
         object.__setattr__(self, "memory", memory)
 
-    @property
+    @functools.cached_property
     def function(self) -> Callable[..., Any]:
         """What is called with the inputs: the module, a method of it, or a function of it."""
         if not isinstance(self.method, str):
@@ -171,7 +171,7 @@ class Source:
         """What is called, as messages say it: `forward`, `act_inference`, `method=`."""
         return self.method if isinstance(self.method, str) else "method="
 
-    @property
+    @functools.cached_property
     def arguments(self) -> dict[str, inspect.Parameter]:
         """The arguments of what is called, without those that are constant."""
         known = inspect.signature(
@@ -179,7 +179,7 @@ class Source:
         ).parameters
         return {name: each for name, each in known.items() if name not in self.constants}
 
-    @property
+    @functools.cached_property
     def parameters(self) -> list[str]:
         """The names of the arguments, without `*args` and `**kwargs`."""
         return [n for n, each in self.arguments.items() if each.kind not in _STARRED]
@@ -196,14 +196,19 @@ class Source:
         """Whether it is `forward(**ports)`: every port by its name, whatever that is."""
         return [each.kind for each in self.arguments.values()] == [inspect.Parameter.VAR_KEYWORD]
 
-    @property
+    @functools.cached_property
     def steps(self) -> tuple[ActionStep, ...]:
         return tuple(self.action)  # type: ignore[arg-type]  # made a sequence in __post_init__
 
-    @property
+    @functools.cached_property
     def inputs(self) -> dict[str, Layout]:
         """Each named example, as the layout of the ports it is made of."""
         return {name: layout_of(name, value) for name, value in self.example.items()}
+
+    @functools.cached_property
+    def ports(self) -> list[str]:
+        """The names of the ports that the examples are made of."""
+        return [name for layout in self.inputs.values() for name in ports_of(layout)]
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -214,7 +219,7 @@ class Source:
         alone = len(found) == 1
         return {name: _tensor(name, value, alone=alone) for name, value in found.items()}
 
-    @property
+    @functools.cached_property
     def masks(self) -> list[str]:
         """The inputs that only the action steps read."""
         return [s.mask for s in self.steps if isinstance(s, (Argmax, MultiDiscrete)) and s.mask]
@@ -223,7 +228,7 @@ class Source:
         """Port name → its normaliser."""
         if self.normalizer is None:
             return {}
-        ports = [name for layout in self.inputs.values() for name in ports_of(layout)]
+        ports = self.ports
         if isinstance(self.normalizer, Mapping):
             unknown = [name for name in self.normalizer if name not in ports]
             if unknown:
@@ -232,7 +237,8 @@ class Source:
                     hint=f"inputs: {', '.join(ports)}",
                 )
             return dict(self.normalizer)
-        floating = [name for name in ports if self.tensors[name].is_floating_point()]
+        tensors = self.tensors
+        floating = [name for name in ports if tensors[name].is_floating_point()]
         if len(floating) != 1:
             raise UsageError(
                 f"one normaliser, and {len(floating)} float inputs: {', '.join(floating)}",

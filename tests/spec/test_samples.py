@@ -11,10 +11,10 @@ import pytest
 import roadworthy as rw
 from roadworthy.spec.corners import corners
 from roadworthy.spec.port import Memory, Port
+from roadworthy.spec.run import draw_resets
 from roadworthy.spec.samples import draw, draw_ordinary
 from roadworthy.spec.sampling import MOST_STEPS, Sampling, Typical
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import draw_resets
 
 OUT = Port(name="actions", dtype="float32", shape=("batch", 2))
 

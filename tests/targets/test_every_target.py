@@ -18,7 +18,7 @@ from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.spec.samples import draw
 from roadworthy.targets import TARGETS
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 from tests.targets.conftest import chooser
 
 pytestmark = pytest.mark.xdist_group("every_target")

@@ -21,7 +21,7 @@ from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.samples import draw
 from roadworthy.targets import TARGETS
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
 from tests.policies import CASES

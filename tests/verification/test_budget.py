@@ -18,7 +18,7 @@ from roadworthy.spec.trace import Trace, exponents, powers
 from roadworthy.verification.budget import Budget, measure
 from roadworthy.verification.checks import replay
 from roadworthy.verification.judging import _judged
-from roadworthy.verification.states import Layout, States
+from roadworthy.verification.states import StateLayout, States
 from roadworthy.verification.twins import moved
 from tests.conftest import Exported
 
@@ -330,7 +330,7 @@ def test_where_float64_cannot_run_the_twins_stand_for_it() -> None:
     assert yardstick is not None
     rng = np.random.default_rng(0)
     values = rng.standard_normal((40, 6)).astype(np.float32)
-    budget = measure(yardstick, Layout(program.signature), States({"obs": values}, {}), rng)
+    budget = measure(yardstick, StateLayout(program.signature), States({"obs": values}, {}), rng)
     assert not budget.exact
     assert yardstick.inexact
     assert (budget.rounding["actions"] > 0).all()

@@ -9,10 +9,10 @@ import pytest
 
 from roadworthy.originals.original import NoYardstick, TurningErrors
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Layout, States
+from roadworthy.verification.states import StateLayout, States
 
 SIGNATURE = {
     "inputs": [{"name": "obs", "dtype": "float32", "shape": ["batch", 1]}],
@@ -75,7 +75,7 @@ def test_a_doubt_is_measured_where_it_can_be(off: float, rows: int | None, wrong
     original = {"actions": np.ones((100, 1), np.float32)}
     signature = Signature.from_json(SIGNATURE)
     yardstick = Saturated(rows=rows)
-    judge = Judge.at(yardstick, Layout(signature), States({"obs": obs}, {}), original, 0)
+    judge = Judge.at(yardstick, StateLayout(signature), States({"obs": obs}, {}), original, 0)
     assert ODD not in judge.places
     got = {"actions": original["actions"].copy()}
     got["actions"][ODD] += off

@@ -18,7 +18,7 @@ from roadworthy.originals.original import Yardstick
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.budget import measure
-from roadworthy.verification.states import Layout, States
+from roadworthy.verification.states import StateLayout, States
 
 
 class Behind(nn.Module):
@@ -36,12 +36,12 @@ class Behind(nn.Module):
         return self.function(self.second(torch.tanh(self.first(obs))))
 
 
-def yardstick(module: nn.Module, size: int = 4) -> tuple[Yardstick, Layout]:
+def yardstick(module: nn.Module, size: int = 4) -> tuple[Yardstick, StateLayout]:
     source = rw.Source(module, example={"obs": torch.zeros(1, size)})
     program = capture(source)
     found = original_of(source, program).yardstick(program.signature)
     assert found is not None
-    return found, Layout(program.signature)
+    return found, StateLayout(program.signature)
 
 
 def test_a_saturated_layer_hides_moved_inputs_but_not_rounding() -> None:

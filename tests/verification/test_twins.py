@@ -18,11 +18,11 @@ from roadworthy.originals import interpreting
 from roadworthy.originals.exact import GraphYardstick
 from roadworthy.originals.module import original_of
 from roadworthy.originals.original import NoYardstick
-from roadworthy.spec.stepping import Arrays, Script
-from roadworthy.verification import departures, fresh_steps
+from roadworthy.spec.run import Arrays, Run
+from roadworthy.verification import fresh_steps, twin_runs
 from roadworthy.verification.allowance import Allowance, allowance, allowances
-from roadworthy.verification.departures import FEW_TWINS, twins_in_turn
-from roadworthy.verification.states import Layout
+from roadworthy.verification.states import StateLayout
+from roadworthy.verification.twin_runs import FEW_TWINS, twins_in_turn
 from roadworthy.verification.twins import TWINS, moved
 
 
@@ -56,24 +56,24 @@ def recurrent(*, discrete: bool = False) -> rw.Source:
     return rw.Source(Recurrent(discrete), example=example, memory=memory)
 
 
-def yardstick(source: rw.Source) -> tuple[GraphYardstick, Layout]:
+def yardstick(source: rw.Source) -> tuple[GraphYardstick, StateLayout]:
     program = capture(source)
     found = original_of(source, program).yardstick(program.signature)
     assert isinstance(found, GraphYardstick)
-    return found, Layout(program.signature)
+    return found, StateLayout(program.signature)
 
 
-def script(steps: int = 12, rows: int = 3) -> Script:
+def script(steps: int = 12, rows: int = 3) -> Run:
     values = np.random.default_rng(0).normal(size=(steps, rows, 6)).astype(np.float32)
     resets = np.zeros((steps, rows), dtype=bool)
     resets[0], resets[5, 1] = True, True
-    return Script(inputs={"obs": values}, resets=resets)
+    return Run(inputs={"obs": values}, resets=resets)
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every network counts as a large one."""
-    monkeypatch.setattr(departures, "MOST_WORK", 1)
+    monkeypatch.setattr(twin_runs, "MOST_WORK", 1)
 
 
 def test_a_small_network_asks_all_twins_at_once() -> None:

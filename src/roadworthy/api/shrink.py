@@ -24,7 +24,7 @@ from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.policy import Policy
 from roadworthy.runtime.trust import written_here
 from roadworthy.spec.port import BATCH
-from roadworthy.spec.stepping import outputs_of
+from roadworthy.spec.run import outputs_of
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 # Of its mean return, what a policy may lose where nobody said how much.
@@ -109,7 +109,7 @@ def shrink(
         policy.reset(seed=0)
         # What the original did is further away than this storage can follow: the self-test shows
         # that a board computes what this machine does.
-        recorded = replace(trace, outputs=outputs_of(policy, trace.script))
+        recorded = replace(trace, outputs=outputs_of(policy, trace))
         found.append(
             Variant(
                 weights=weights,

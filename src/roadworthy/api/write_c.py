@@ -23,10 +23,10 @@ from roadworthy.runtime import compiler
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.trust import written_here
-from roadworthy.spec.bundle import POLICY, TRACE, Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import BATCH
+from roadworthy.spec.run import Run, outputs_of
 from roadworthy.spec.samples import draw
-from roadworthy.spec.stepping import Script, outputs_of
 from roadworthy.spec.trace import Trace
 
 # So many numbers are drawn for a self-test of other sizes than were recorded, which is some ten
@@ -79,7 +79,7 @@ def opened(path: str | os.PathLike[str], *, canary: bool) -> tuple[Bundle, bytes
         )
     model = bundle.files[POLICY]
     refuse_unsafe(model, where=POLICY, canary=canary)
-    return bundle, model, Trace.from_bytes(bundle.files[TRACE])
+    return bundle, model, bundle.trace
 
 
 def _is_of(trace: Trace, own: Interface) -> bool:
@@ -105,7 +105,7 @@ def _recorded(bundle: Bundle, own: Interface, usual: Trace) -> Trace:
     resets = usual.resets[:steps]
     rng = np.random.default_rng(0)
     inputs = draw(bundle.signature, rng, steps=steps, rows=usual.rows, fixed=own.sizes)
-    script = Script(inputs=inputs, resets=resets)
+    script = Run(inputs=inputs, resets=resets)
     try:
         outputs = outputs_of(policy, script)
     except BundleError as error:

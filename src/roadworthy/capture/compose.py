@@ -32,7 +32,7 @@ from roadworthy.capture.state.ports import (
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.errors.lines import return_line
 from roadworthy.source import STARTED, Source
-from roadworthy.spec.layout import layout_of, pack, ports_of, unpack
+from roadworthy.spec.layout import layout_of, pack, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
 
@@ -54,7 +54,7 @@ class ComposedPolicy(nn.Module):
 
     @property
     def input_names(self) -> list[str]:
-        names = [port for layout in self.source.inputs.values() for port in ports_of(layout)]
+        names = self.source.ports
         return [*names, *(mask for mask in self.source.masks if mask not in names)]
 
     @property
@@ -95,7 +95,10 @@ class ComposedPolicy(nn.Module):
         values = dict(inputs)
         for name, normalize in zip(self.normalized, self.normalizers, strict=True):
             values[name] = normalize(values[name])
-        arguments = {n: pack(lay, values) for n, lay in self.source.inputs.items()}
+        arguments = {
+            name: values[layout] if isinstance(layout, str) else pack(layout, values)
+            for name, layout in self.source.inputs.items()
+        }
         in_arguments = [slot for slot in self.slots if slot.path is None]
         insert_attributes(slots, self.module, memory)
         fed = {slot.name: slot.form.pack(memory) for slot in in_arguments}
@@ -262,8 +265,7 @@ def _proposed(source: Source, count: int) -> tuple[str, ...]:
 
 def _free_name(source: Source) -> str:
     """What an output is called that nobody named: a policy may also read its last actions."""
-    taken = {port for layout in source.inputs.values() for port in ports_of(layout)}
-    return next(name for name in ("actions", "next_actions", "outputs") if name not in taken)
+    return next(n for n in ("actions", "next_actions", "outputs") if n not in source.ports)
 
 
 def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
@@ -277,5 +279,7 @@ def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
             named |= unpack(layout_of(key, value), value)
         return list(named), list(named.values())
     if isinstance(result, (tuple, list)):
+        if all(isinstance(each, Tensor) for each in result):
+            return None, list(result)
         return None, list(unpack(layout_of("", result), result).values())
     return None, [result]

@@ -7,8 +7,7 @@ as far as the environment's own twins depart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,39 +16,19 @@ from roadworthy.capture.devices import whole_float32
 from roadworthy.capture.export_mode import one_thread
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
-from roadworthy.environment.life import LEAST_STEPS, Life, LivedStep
-from roadworthy.environment.source import EnvironmentSource, Tensors
+from roadworthy.environment.life import LEAST_STEPS, Life, arrays
+from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import set_evaluation_mode
 from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.port import Array
+from roadworthy.spec.run import record_free
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script, stacked
 from roadworthy.spec.tolerance import gaps
 from roadworthy.verification.allowance import allowance
-from roadworthy.verification.compare import Comparison
-from roadworthy.verification.states import Layout, memory_key, timed, with_memory
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tick:
-    """One tick on both sides, in a policy step; `begins` an episode or not."""
-
-    step: int
-    begins: bool
-    inputs: Arrays
-    expected: Arrays
-    got: Arrays
-
-
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """The two sides of a run, tick by tick."""
-
-    starts: Comparison = field(default_factory=Comparison)
-    ticks: list[_Tick] = field(default_factory=list)
+from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.states import StateLayout, memory_key, results, timed
 
 
 def free_run(
@@ -65,9 +44,8 @@ def free_run(
     """
     life = life or lived(source, horizon)
     steps = len(life.steps)
-    flight = _replayed(policy, life, source.rows)
-    comparison, measured = _judged(flight, policy.signature, source.rows, yardstick)
-    _blame_start(comparison, flight.starts)
+    comparison, measured = _judged(policy, life, source.rows, yardstick)
+    _blame_start(comparison, _starts(policy.signature, life, source.rows))
     claim = f"the artifact gives what the running environment gives, for {steps} policy steps"
     if measured:
         claim += ", as far as its own rounding lets it"
@@ -95,60 +73,43 @@ def lived(source: EnvironmentSource, horizon: Horizon) -> Life:
     return life
 
 
-def _replayed(policy: Policy, life: Life, rows: int) -> _Flight:
-    """The artifact with the inputs of a life, its memory running freely between resets."""
-    flight, starts = _Flight(), dict(life.starts)
-    inputs = {port.name for port in policy.signature.inputs}
-    for step in range(len(life.steps) + 1):
-        if step in starts:
-            _restart(step, policy, starts[step], rows, flight.starts)
-        if step < len(life.steps):
-            _step(step, policy, life.steps[step], inputs, flight)
-    return flight
-
-
 def _judged(
-    flight: _Flight, signature: Signature, rows: int, yardstick: Callable[[], Yardstick]
+    policy: Policy, life: Life, rows: int, yardstick: Callable[[], Yardstick]
 ) -> tuple[Comparison, bool]:
-    """What was seen, judged, and whether that took a measurement.
+    """The artifact beside a life, its memory running freely; and whether that was measured.
 
     Measured only where something is further off than rounding usually is: it means to run the
     twins of a whole environment for as long.
     """
+    signature = policy.signature
+    script, numbers = life.script([port.name for port in signature.inputs], rows)
+    got = results(record_free(policy, script))
+    expected = life.results(got)
     usual = Comparison(signature)
-    for tick in flight.ticks:
-        usual.add(tick.step, tick.expected, tick.got)
+    usual.add_steps(expected, got, numbers=numbers)
     if usual.passed:
         return usual, False
-    begins = np.array([[tick.begins] * rows for tick in flight.ticks])
-    script = Script(inputs=stacked([tick.inputs for tick in flight.ticks]), resets=begins)
     try:
-        free = allowance(yardstick(), Layout(timed(signature)), script, seed=0).free
+        free = allowance(yardstick(), StateLayout(timed(signature)), script, seed=0).free
     except NoYardstick:
         return usual, False
     found = Comparison(signature)
-    for index, tick in enumerate(flight.ticks):
-        found.add(tick.step, tick.expected, tick.got, dict(_allowed(free, index, tick.expected)))
+    allowed = {
+        name: np.maximum(gaps(value, value, rows_at=1)[1], free[name])
+        for name, value in expected.items()
+        if name in free
+    }
+    found.add_steps(expected, got, numbers=numbers, allowed=allowed)
     return found, True
 
 
-def _allowed(free: Arrays, index: int, expected: Arrays) -> Iterator[tuple[str, Array]]:
-    for name, value in expected.items():
-        if name in free:
-            _, usual = gaps(value[None], value[None], rows_at=1)
-            yield name, np.maximum(usual[0], free[name][index])
-
-
-def _restart(step: int, policy: Policy, memory: Tensors, rows: int, starts: Comparison) -> None:
-    """A new episode on both sides; what an environment forgets to reset is seen here."""
-    policy.reset()
-    fresh = {each.name: each.fresh(rows) for each in policy.signature.memory}
-    after = "{} after a reset".format
-    starts.add(
-        step,
-        {after(memory_key(name)): value for name, value in _arrays(memory).items()},
-        {after(memory_key(name)): value for name, value in fresh.items()},
-    )
+def _starts(signature: Signature, life: Life, rows: int) -> Comparison:
+    """The memory with which episodes began; what an environment forgets to reset is seen here."""
+    starts, after = Comparison(), "{} after a reset".format
+    fresh = {after(memory_key(m.name)): m.fresh(rows) for m in signature.memory}
+    for step, memory in life.starts:
+        starts.add(step, {after(memory_key(n)): v for n, v in arrays(memory).items()}, fresh)
+    return starts
 
 
 def _blame_start(comparison: Comparison, starts: Comparison) -> None:
@@ -159,18 +120,3 @@ def _blame_start(comparison: Comparison, starts: Comparison) -> None:
     late, early = comparison.first_failure, starts.first_failure
     if late is not None and early is not None and early.step <= late.step:
         comparison.first_failure = early
-
-
-def _step(step: int, policy: Policy, lived: LivedStep, inputs: set[str], flight: _Flight) -> None:
-    """One policy step on both sides; of the inputs, those that the artifact takes."""
-    for tick, seen in enumerate(lived.ticks):
-        given = _arrays(seen.inputs if tick else lived.inputs)
-        given = {name: value for name, value in given.items() if name in inputs}
-        got = with_memory(policy.step(given), policy.memory)
-        shown = _arrays(seen.outputs if tick else lived.decided | seen.outputs)
-        expected = with_memory(shown, _arrays(seen.memory))
-        flight.ticks.append(_Tick(step, lived.begins and not tick, given, expected, got))
-
-
-def _arrays(tensors: Tensors) -> dict[str, Array]:
-    return {name: value.detach().cpu().numpy() for name, value in tensors.items()}

@@ -10,8 +10,8 @@ from roadworthy.originals.exact import GraphYardstick
 from roadworthy.originals.original import NoYardstick, TurningErrors
 from roadworthy.program import Program
 from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 
 _Run = Callable[[GraphYardstick, Arrays, Arrays], Arrays]
 

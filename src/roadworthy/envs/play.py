@@ -14,7 +14,7 @@ from roadworthy.errors import UsageError
 from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, Steppable, reset_rows
+from roadworthy.spec.run import Arrays, Steppable, reset_rows
 
 MAX_STEPS = 100_000
 

@@ -13,11 +13,8 @@ from roadworthy.errors import Finding
 from roadworthy.source import Source
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.tolerance import REARRANGED
+from roadworthy.spec.tolerance import FAR, REARRANGED
 from roadworthy.spec.transforms import EpsInsideRoot, Normalizer
-
-# A value that is hundreds of deviations from the mean means that there is no deviation.
-FAR = 300.0
 
 
 def advisories(source: Source, signature: Signature) -> Iterator[Finding]:

@@ -11,10 +11,10 @@ from torch.overrides import TorchFunctionMode
 
 from roadworthy.operators.table import known
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, Steppable
+from roadworthy.spec.run import Arrays, Steppable
 
 
-class _Recorder(TorchFunctionMode):
+class _ChoiceRecorder(TorchFunctionMode):
     """Keeps what enters each choice, once where it enters several.
 
     A choice is the place of the largest number along the last axis. TorchRL's one-hot actions
@@ -40,7 +40,7 @@ class _Recorder(TorchFunctionMode):
             self.found.append(value)
 
 
-class _Watched:
+class _WatchedChoices:
     """A live original whose choices are seen."""
 
     def __init__(self, live: Steppable) -> None:
@@ -51,7 +51,7 @@ class _Watched:
         self._live.reset(mask)
 
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
-        recorder = _Recorder()
+        recorder = _ChoiceRecorder()
         with recorder:
             outputs = self._live.step(inputs)
         self.logits = tuple(each.detach().cpu().numpy().copy() for each in recorder.found)
@@ -63,7 +63,7 @@ class _Watched:
 
 
 @contextmanager
-def watched(opened: AbstractContextManager[Steppable]) -> Iterator[_Watched]:
+def watched(opened: AbstractContextManager[Steppable]) -> Iterator[_WatchedChoices]:
     """The opened original, with the logits of its last step."""
     with opened as live:
-        yield _Watched(live)
+        yield _WatchedChoices(live)

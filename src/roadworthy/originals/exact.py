@@ -39,8 +39,8 @@ from roadworthy.originals.original import NoYardstick, TurningErrors, Yardstick
 from roadworthy.program import Program
 from roadworthy.source import Source
 from roadworthy.spec.port import Array, Memory, Port
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 
 _aten = torch.ops.aten
 # What gives a value another dtype.

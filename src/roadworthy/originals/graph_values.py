@@ -59,7 +59,7 @@ def _recorded(
 ) -> dict[str, TorchValue]:
     if program is None:
         return {}
-    recorder = _Recorder(program.graph_module)
+    recorder = _ValueRecorder(program.graph_module)
     try:
         recorder.run(*lifted(program).values(), *arguments)
     except Exception:  # sizes that it was not captured for, and whatever an operator raises
@@ -74,7 +74,7 @@ def _same(one: TorchValue, other: TorchValue) -> bool:
     return np.array_equal(one.value, other.value, equal_nan=floats)
 
 
-class _Recorder(torch.fx.Interpreter):
+class _ValueRecorder(torch.fx.Interpreter):
     """Runs a graph and keeps every tensor by the name of its node."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:

@@ -15,29 +15,28 @@ from roadworthy.capture import memory as remembered
 from roadworthy.capture.call_style import call_style
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.export_mode import export_mode
-from roadworthy.capture.failures import explained
+from roadworthy.capture.failures import run_failure
 from roadworthy.capture.forms import copied
 from roadworthy.capture.memory import Tensors
 from roadworthy.capture.stages import slots_of
-from roadworthy.errors import Finding, UsageError
-from roadworthy.originals.acting import acting_weights
+from roadworthy.errors import Finding, RoadworthyError, UsageError
+from roadworthy.originals.acting_weights import acting_weights
 from roadworthy.originals.advisories import advisories
-from roadworthy.originals.beside import left_beside
 from roadworthy.originals.choosing import watched
 from roadworthy.originals.exact import yardstick
 from roadworthy.originals.forgetting import forgetting
 from roadworthy.originals.graph_values import graph_values
 from roadworthy.originals.mutants import Mistake, mistakes
-from roadworthy.originals.original import Choosing, Mutant, Original, TorchValue, Yardstick
+from roadworthy.originals.original import Mutant, Original, TorchValue, Yardstick
 from roadworthy.originals.unanswered import without_unanswered
-from roadworthy.originals.unapplied import unapplied
+from roadworthy.originals.unapplied import left_beside, unapplied
 from roadworthy.program import Program
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Choosing
 from roadworthy.spec.samples import draw
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 
 # Shorter vectors are often folded into their neighbours when a graph is optimised.
 FEWEST_VALUES = 8
@@ -86,10 +85,19 @@ class ModuleSteps:
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
         """The outputs of one native call."""
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in inputs.items()}
-        with explained(self._composed.source), torch.no_grad():
-            outputs, after = self._composed(tensors, self._memory)
+        outputs, after = self._called(tensors, self._memory)
         self._memory = {name: after[name] for name in self._memory}
         return {name: value.numpy().copy() for name, value in outputs.items()}
+
+    def _called(self, inputs: Tensors, memory: Tensors) -> tuple[Tensors, Tensors]:
+        try:
+            with torch.no_grad():
+                outputs, after = self._composed(inputs, memory)
+        except RoadworthyError:
+            raise
+        except Exception as error:
+            raise run_failure(error, self._composed.source) from error
+        return outputs, after
 
     @property
     def memory(self) -> Arrays:
@@ -262,7 +270,7 @@ def original_of(source: Source, program: Program | None = None) -> ModuleOrigina
 
 def module_steps(source: Source, signature: Signature, rows: int) -> ModuleSteps:
     """The live module: all rows in one call, or each alone where it keeps its state for one."""
-    from roadworthy.originals.rows import RowSteps  # which is a kind of ModuleSteps
+    from roadworthy.originals.row_steps import RowSteps  # which is a kind of ModuleSteps
 
     slots = slots_for(source, signature)
     alone = any(_is_for_one_row(slot, signature) for slot in slots)

@@ -14,21 +14,13 @@ from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Choosing, Run, Steppable, draw_resets, outputs_of
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script, Steppable, draw_resets, outputs_of
 from roadworthy.spec.trace import Trace
 
 TRACE_STEPS = 256
 TRACE_ROWS = 2
-
-
-class Choosing(Steppable, Protocol):
-    """An original that is watched while it chooses."""
-
-    @property
-    def logits(self) -> tuple[Array, ...]:
-        """The numbers behind each choice of the last step, (rows, …, options) each."""
 
 
 class NoYardstick(Exception):
@@ -160,12 +152,12 @@ class Original(abc.ABC):
         steps: int,
         rows: int,
         sampling: Sampling,
-    ) -> Script:
+    ) -> Run:
         """Steps that no trace has seen, with resets at which each row begins anew."""
         inputs = self.draw(signature, rng, steps=steps, rows=rows, sampling=sampling)
         life = sampling.life if steps > sampling.life else 0
         resets = draw_resets(signature, rng, steps=steps, rows=rows, life=life)
-        return Script(inputs=inputs, resets=resets)
+        return Run(inputs=inputs, resets=resets)
 
     def record(self, signature: Signature, *, seed: int, sampling: Sampling) -> Trace:
         """Golden steps: several episodes, resets in the middle, extreme values."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from roadworthy.spec.corners import corners
 from roadworthy.spec.port import BATCH, Array, Memory, Port
+from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.spec.samples import draw_ordinary
 from roadworthy.spec.sampling import NO_NUMBER, RAISES, Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Steppable
 
 if TYPE_CHECKING:
     from roadworthy.originals.original import Original
@@ -49,7 +49,9 @@ def _unanswered(
             return {}
         # Where ordinary rows have no number either, it is how the policy speaks: -inf for a
         # forbidden choice.
-        judged = _Judge(signature, {name for name, array in usual.items() if _is_number(array)})
+        judged = _NumbersSeen(
+            signature, {name for name, array in usual.items() if _is_number(array)}
+        )
         if original.rows is None:
             values = np.stack(list(tried.values()), axis=axis)
             answer = _answer(live, ordinary | {port.name: values})
@@ -78,7 +80,7 @@ def _answer(live: Steppable, inputs: Mapping[str, Array]) -> Arrays | None:
     return outputs | {f"memory {name}": value for name, value in live.memory.items()}
 
 
-class _Judge:
+class _NumbersSeen:
     """Tells which rows of an answer are numbers, in the values that usually are."""
 
     def __init__(self, signature: Signature, usual: set[str]) -> None:

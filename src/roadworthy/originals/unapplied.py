@@ -1,44 +1,33 @@
-"""Statistics and scales that a module holds and does not apply, or applies a second time."""
+"""Statistics and scales that lie in a module or beside it, and are not applied, or twice."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-import torch
-from torch import nn
-from torch.distributions import Distribution
-
-from roadworthy.capture.memory import Slot as MemorySlot
-from roadworthy.capture.memory import Tensors
+from roadworthy.capture.memory import Slot, Tensors
 from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.state.reach import Slot
 from roadworthy.capture.state.unread import held, read
 from roadworthy.errors import Finding
+from roadworthy.errors.lines import is_authors_class
 from roadworthy.originals.calling import caller
-from roadworthy.source import Source
-from roadworthy.spec.transforms import EpsInsideRoot
-
-# Statistics of something else than observations, or of observations that only training has.
-OTHER = re.compile(
-    r"(?:^|[._])(?:ret|rew|reward|return|value|critic|priv|privileged|target|adv|advantage|"
-    r"action|act)s?(?:[._]|$)"
+from roadworthy.originals.owners import owners
+from roadworthy.originals.statistics import (
+    below,
+    passed,
+    scales_among,
+    statistics_among,
+    twins_among,
 )
-_CENTRE = re.compile(r"(.*?)(mean|means|loc|centre|center|mu)")
-_SPREADS = ("var", "vars", "variance", "std", "stds", "stddev", "scale", "sigma")
-_STACKED = re.compile(r"(?:obs|observation|state|input)s?_?(?:stats?|statistics|norm|rms|mean_std)")
-_ACTION = re.compile(r"(?:action|act)s?_(?:scale|bias|offset|low|high|range)")
+from roadworthy.source import Source
 
 
-def unapplied(source: Source, slots: Sequence[MemorySlot], memory: Tensors) -> Iterator[Finding]:
+def unapplied(source: Source, slots: Sequence[Slot], memory: Tensors) -> Iterator[Finding]:
     """Warnings for what is held and not applied; must be asked inside `export_mode`."""
     module = source.module
     places = held(module)
-    statistics = {} if source.normalizer is not None else _statistics(module, places)
-    scales = {} if source.steps else _scales(places)
-    twins = _twins(source, places)
+    statistics = {} if source.normalizer is not None else statistics_among(module, places)
+    scales = {} if source.steps else scales_among(places)
+    twins = twins_among(source, places)
     if not statistics and not scales and not twins:
         return
     call = caller(source, slots, memory)
@@ -79,76 +68,27 @@ def unapplied(source: Source, slots: Sequence[MemorySlot], memory: Tensors) -> I
             )
 
 
-def _statistics(module: nn.Module, places: Mapping[str, Slot]) -> dict[str, list[Slot]]:
-    """Name → the slots that make up what looks like statistics."""
-    found: dict[str, list[Slot]] = {}
-    for name, slot in places.items():
-        last, above = name.rpartition(".")[2], places.get(slot.parent)
-        if OTHER.search(name) or (above is not None and isinstance(above.value, Distribution)):
+def left_beside(source: Source) -> Iterator[Finding]:
+    """A warning for each pair of statistics that a holder of the module has, and it has not.
+
+    It lies in the runner that holds both of them.
+    """
+    if source.normalizer is not None:
+        return
+    inside = {id(slot.value) for slot in held(source.module).values()}
+    for owner in owners(source.module):
+        if not is_authors_class(type(owner)):
             continue
-        match = _CENTRE.fullmatch(last)
-        if match and _is_numbers(slot.value):
-            beside = [f"{name.removesuffix(last)}{match[1]}{spread}" for spread in _SPREADS]
-            pair = next((places[each] for each in beside if each in places), None)
-            if pair is not None and _is_numbers(pair.value) and _is_trained(slot, pair):
-                found[name] = [slot, pair]
-        elif _STACKED.fullmatch(last) and _is_numbers(slot.value):
-            found[name] = [slot]
-    for path, part in module.named_modules():
-        norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
-        if norm and part.running_mean is not None and not OTHER.search(path):
-            found[path] = [places[f"{path}.running_mean"]]
-    return found
-
-
-def _scales(places: Mapping[str, Slot]) -> dict[str, list[Slot]]:
-    return {
-        name: [slot]
-        for name, slot in places.items()
-        if _ACTION.fullmatch(name.rpartition(".")[2])
-        and (isinstance(slot.value, float) or _is_numbers(slot.value))
-    }
-
-
-def _twins(source: Source, places: Mapping[str, Slot]) -> dict[str, list[Slot]]:
-    """Slots of the module that hold the very statistics of the normaliser."""
-    wanted = []
-    for each in source.normalizers().values():
-        if isinstance(each, nn.Module):
-            wanted += [_array(value) for value in each.buffers() if value.ndim]
-        else:
-            spread = each.var if isinstance(each, EpsInsideRoot) else each.std
-            wanted += [np.asarray(each.mean), np.asarray(spread)]
-    # Buffers of nothing but zeros or ones are everywhere.
-    wanted = [each for each in wanted if each.size > 1 and not {*each.flat} <= {0.0, 1.0}]
-    return {
-        name: [slot]
-        for name, slot in places.items()
-        if wanted and _is_numbers(slot.value) and any(_equal(slot.value, each) for each in wanted)
-    }
-
-
-def _is_numbers(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return value.is_floating_point() and not value.requires_grad and value.numel() > 0
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind == "f" and value.size > 0
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) > 1
-        and all(isinstance(each, float) for each in value)
-    )
-
-
-def _is_trained(mean: Slot, spread: Slot) -> bool:
-    """Whether statistics are not where they start: of these nothing can be missing."""
-    return bool(np.any(_array(mean.value))) or not bool(np.all(_array(spread.value) == 1))
-
-
-def _array(value: Any) -> np.ndarray[Any, Any]:
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
-
-
-def _equal(value: Any, wanted: np.ndarray[Any, Any]) -> bool:
-    own = _array(value)
-    return own.size == wanted.size and bool(np.allclose(own.reshape(-1), wanted.reshape(-1)))
+        for each in below(type(owner).__name__, owner, inside=False):
+            shape = tuple(each.mean.shape)
+            fits = any(tuple(t.shape[-len(shape) :]) == shape for t in source.tensors.values())
+            if not each.untouched and id(each.mean) not in inside and shape and fits:
+                yield Finding(
+                    code="RW162",
+                    where=each.where,
+                    what="holds statistics of observations beside the policy, and the export has "
+                    "no normaliser",
+                    hint=f"pass normalizer={passed(each)}, or normalizer=torch.nn.Identity() if "
+                    "the policy was trained without it",
+                    severity="warning",
+                )

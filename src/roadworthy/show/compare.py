@@ -27,12 +27,12 @@ from roadworthy.show.side_by_side import (
     port_gaps,
     refuse_other_signature,
 )
-from roadworthy.spec.bundle import CERTIFICATE, TRACE, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, Bundle
 from roadworthy.spec.html import Html, Part, joined, tag
 from roadworthy.spec.limits import size_text
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Script, outputs_of
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.run import Run, outputs_of
+from roadworthy.spec.trace import refuse_unfit
 
 RECORDED = "recorded observations"
 
@@ -117,17 +117,17 @@ def compare(
     bundles = (Bundle.open(one), Bundle.open(other))
     refuse_other_signature(bundles[0].signature, bundles[1].signature)
     policies = tuple(from_bundle(bundle, seed=seed, canary=canary) for bundle in bundles)
-    traces = [Trace.from_bytes(bundle.files[TRACE]) for bundle in bundles]
+    traces = [bundle.trace for bundle in bundles]
     for bundle, trace in zip(bundles, traces, strict=True):
         refuse_unfit(trace, bundle.signature)
     names = _names(bundles)
     with told(progress) as say:
-        scripts = {
-            f"{RECORDED} of {name}": trace.script for name, trace in zip(names, traces, strict=True)
+        scripts: dict[str, Run] = {
+            f"{RECORDED} of {name}": trace for name, trace in zip(names, traces, strict=True)
         }
         drives = _drives(policies, names, env, episodes, seed, say)
         if drives:
-            scripts |= {f"episodes of {names[0]}": drives[0].script}
+            scripts |= {f"episodes of {names[0]}": drives[0].run}
         say("comparing")
         both = {
             where: [_outputs(policy, script) for policy in policies]
@@ -154,7 +154,7 @@ def compare(
     return found
 
 
-def _outputs(policy: Policy, script: Script) -> dict[str, Array]:
+def _outputs(policy: Policy, script: Run) -> dict[str, Array]:
     policy.reset()
     got = outputs_of(policy, script)
     policy.reset()

@@ -11,7 +11,7 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.show.influence import element_name
 from roadworthy.spec.flight import FlightRecord
 from roadworthy.spec.port import BATCH, Array, Port
-from roadworthy.spec.stepping import reset_rows, stacked
+from roadworthy.spec.run import at, reset_rows, stacked
 from roadworthy.spec.tolerance import gaps
 from roadworthy.spec.trace import Trace
 
@@ -65,7 +65,7 @@ def repeated(policy: Policy, record: FlightRecord) -> Repeat | None:
             reset_rows(policy, record.resets[step])
             if step in looked:
                 _put_back(policy, record, looked[step])
-            got.append(policy.step({name: values[step] for name, values in record.inputs.items()}))
+            got.append(policy.step(at(record.inputs, step)))
         for port, values in stacked(got).items():
             parts[port].append(_worst(record.outputs[port][begin:end], values))
     policy.reset()

@@ -20,10 +20,10 @@ from roadworthy.show.flight import (
 )
 from roadworthy.show.page import section
 from roadworthy.show.tables import mark, table
-from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.flight import FlightRecord, refuse_other_bundle
 from roadworthy.spec.html import Html, Part, joined, tag
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.trace import refuse_unfit
 
 
 def flight_page(
@@ -37,7 +37,7 @@ def flight_page(
     repeat, trace = None, None
     if bundle is not None:
         refuse_other_bundle(record, bundle)
-        trace = Trace.from_bytes(bundle.files[TRACE])
+        trace = bundle.trace
         refuse_unfit(trace, bundle.signature)
         say("repeating the flight")
         # Unlike a loaded policy this one says nothing of NaN: the page does.

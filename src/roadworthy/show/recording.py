@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter_ns
@@ -11,7 +11,7 @@ import numpy as np
 
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, reset_rows, stacked
+from roadworthy.spec.run import Arrays, record_free
 from roadworthy.spec.tolerance import gaps
 from roadworthy.spec.trace import Trace
 
@@ -28,8 +28,8 @@ class Replay:
     """
 
     trace: Trace
-    outputs: Arrays
-    memory: Arrays
+    outputs: Mapping[str, Array]
+    memory: Mapping[str, Array]
     gaps: Arrays
     allowed: Arrays
 
@@ -64,13 +64,8 @@ class Episode:
 
 def replayed(policy: Policy, trace: Trace) -> Replay:
     """The recorded steps through the artifact: its own memory, the recorded resets."""
-    policy.reset()
-    outputs, memory = [], []
-    for step in range(trace.steps):
-        reset_rows(policy, trace.resets[step])
-        outputs.append(policy.step(trace.script.now(step)))
-        memory.append(policy.memory)
-    got = stacked(outputs)
+    run = record_free(policy, trace)
+    got = run.outputs
     off, allowed = {}, {}
     for port, truth in trace.outputs.items():
         off[port], fixed = gaps(truth, got[port], rows_at=1)
@@ -78,7 +73,7 @@ def replayed(policy: Policy, trace: Trace) -> Replay:
     return Replay(
         trace=trace,
         outputs=got,
-        memory=stacked(memory) if memory[0] else {},
+        memory=run.next_memory,
         gaps=off,
         allowed=allowed,
     )

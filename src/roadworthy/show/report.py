@@ -21,11 +21,11 @@ from roadworthy.show.influence import influence
 from roadworthy.show.origin import origin_section
 from roadworthy.show.page import document, save
 from roadworthy.show.recording import replayed, step_times_us
-from roadworthy.spec.bundle import CERTIFICATE, POLICY, TRACE, Bundle
+from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.flight import FlightRecord
 from roadworthy.spec.html import Html, joined, tag
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.trace import refuse_unfit
 
 Env = str | Callable[[], Any]
 
@@ -128,7 +128,7 @@ def _of_bundle(
     say: Callable[[str], None],
 ) -> list[Html | None]:
     signature = bundle.signature
-    trace = Trace.from_bytes(bundle.files[TRACE])
+    trace = bundle.trace
     refuse_unfit(trace, signature)
     policy = from_bundle(bundle, seed=seed, canary=canary)
     say("replaying the recorded steps")

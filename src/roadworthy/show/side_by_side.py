@@ -16,8 +16,8 @@ from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.show.influence import element_name
 from roadworthy.spec.port import BATCH, Array, Port
+from roadworthy.spec.run import Arrays, Run, stacked
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script, stacked
 
 Env = str | Callable[[], Any]
 
@@ -110,7 +110,7 @@ def _gap(port: Port, one: Array, other: Array) -> PortGap:
 class Drive:
     """Episodes that one policy drove: what it saw, and what each earned."""
 
-    script: Script
+    run: Run
     returns: tuple[float, ...]
 
 
@@ -135,5 +135,5 @@ def driven(policy: Policy, env: Env, episodes: int, *, seed: int) -> Drive:
     finally:
         envs.close()
     policy.reset()
-    script = Script(inputs=stacked(seen), resets=np.stack(begins))
-    return Drive(script=script, returns=tuple(returns))
+    run = Run(inputs=stacked(seen), resets=np.stack(begins))
+    return Drive(run=run, returns=tuple(returns))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from roadworthy.spec.limits import FILE_BYTES, JSON_BYTES, SUMS_BYTES, refuse_la
 from roadworthy.spec.manifest import refuse_malformed_manifest, refuse_other_files
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
+from roadworthy.spec.trace import Trace
 from roadworthy.targets import TARGETS
 
 FORMAT = "roadworthy-bundle"
@@ -48,7 +50,7 @@ class Origin:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Bundle:
     """A folder whose every file was compared with its sum.
 
@@ -61,34 +63,39 @@ class Bundle:
     files: Mapping[str, bytes] = field(repr=False)
     manifest: Mapping[str, Any] = field(repr=False)
 
-    @property
+    @cached_property
     def signature(self) -> Signature:
         """What goes in, what comes out, what is remembered."""
         return Signature.from_json(self.manifest["signature"])
 
-    @property
+    @cached_property
     def sampling(self) -> Sampling:
         """Which values of its inputs are worth trying."""
         known = self.manifest.get("sampling")
         return Sampling.from_json(known) if known else Sampling()
 
-    @property
+    @cached_property
     def origin(self) -> Origin:
         """Its name and the sum of its first target, whichever of them is run."""
         main = self.files[next(iter(self.targets.values()))[0]]
         return Origin(name=self.folder.resolve().name, sha256=hashlib.sha256(main).hexdigest())
 
-    @property
+    @cached_property
     def sums(self) -> dict[str, str]:
         """SHA-256 → the file that has it."""
         return {hashlib.sha256(data).hexdigest(): name for name, data in self.files.items()}
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate:
         """What was compared before the bundle appeared, and how it held."""
         return Certificate.from_bytes(self.files[CERTIFICATE])
 
-    @property
+    @cached_property
+    def trace(self) -> Trace:
+        """The golden steps of its original."""
+        return Trace.from_bytes(self.files[TRACE])
+
+    @cached_property
     def targets(self) -> dict[str, tuple[str, ...]]:
         """Target → the files that it is, the one that is opened first; each is the whole policy."""
         return {name: tuple(files) for name, files in self.manifest["targets"].items()}

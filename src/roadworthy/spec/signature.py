@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -65,7 +66,7 @@ class Action:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Signature:
     """`(memory, inputs) → (memory, outputs)` at a fixed period, port by port.
 
@@ -91,12 +92,12 @@ class Signature:
         if problems:
             raise UsageError(findings=problems)
 
-    @property
+    @cached_property
     def observed(self) -> tuple[Port, ...]:
         """The inputs that a caller must pass: all but the noise, which the runtime draws."""
         return tuple(port for port in self.inputs if not port.about.noise)
 
-    @property
+    @cached_property
     def symbols(self) -> tuple[str, ...]:
         """The symbolic dimensions, in the order in which the inputs name them."""
         dims = [dim for port in self.inputs for dim in port.shape if isinstance(dim, str)]
@@ -113,7 +114,7 @@ class Signature:
         )
         return replace(self, inputs=inputs, outputs=outputs)
 
-    @property
+    @cached_property
     def fixed_rows(self) -> int | None:
         """The one number of rows that the policy takes; None where any will do."""
         if BATCH in self.symbols:

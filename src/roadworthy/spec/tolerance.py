@@ -42,6 +42,18 @@ _ARTIFACT = {
     "float64": Tolerance(1e-9, 1e-9),
 }
 EXACT = Tolerance(0.0, 0.0)
+# The part of the states whose distance is left out where the usual one is measured: flips, and
+# values far beyond those that policies live on, say nothing about the others.
+TRIMMED = 0.3
+# The part of the states that is usual, where the largest distance would hide everything elsewhere:
+# it belongs to a state in which something turns. Most outputs of a saturated policy do not round.
+USUAL = 0.9
+# What float64 may be off, as a share of the usual size: nothing that moves takes account of it, and
+# where a constant was cut to float32 it is ten thousand times as much.
+NEGLIGIBLE = 1e-12
+# How many times further than an artifact the original may be from the exact value: cuDNN's LSTM was
+# at 24 roundings of the processor's, where 20 are allowed. A wrong graph is far beyond.
+OTHER_KERNELS = 3.0
 # Two runs of one live policy: batch sizes choose other kernels, and nothing more. Hidden state,
 # randomness and mixed-up rows move an output far more than this.
 SAME_POLICY = Tolerance(1e-4, 1e-4)
@@ -53,6 +65,20 @@ INITIAL = Tolerance(1e-5, 1e-6)
 REARRANGED = Tolerance(1e-4, 1e-5)
 # Outputs of one side found again at the neighbouring step of the other.
 SHIFTED = Tolerance(1e-5, 1e-5)
+# The same network with other names for its ports, in the same runtime: kernels may be chosen anew.
+RENAMED = Tolerance(1e-6, 1e-7)
+# One element of the inputs is moved at a time: marks that are closer than this, as a part of the
+# largest, are those of one element; an output that moves by less does not respond.
+SAME_MARK = 1e-4
+RESPONDS = 1e-7
+# A scale and an offset are only looked for in what moves, and are only said where they show.
+MOVES = 1e-9
+SCALES = 1e-6
+SHOWS = 1e-4
+# How close to a limit an output stands at it, as a part of the range.
+AT_LIMIT = 1e-6
+# A normalised value that is hundreds of deviations from the mean means that there is no deviation.
+FAR = 300.0
 # A hypothesis about a failure may be this much less exact than a certificate, because it has been
 # computed in yet another way; and must leave no more than this part of the failure unexplained.
 HYPOTHESIS_SLACK = 3.0

@@ -16,39 +16,22 @@ import numpy as np
 from roadworthy.errors import BundleError, Finding
 from roadworthy.spec.limits import TRACE_BYTES, refuse_larger
 from roadworthy.spec.port import BATCH, Array
+from roadworthy.spec.run import Run
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trace:
-    """What went in, what came out, and which rows were reset before which step.
+class Trace(Run):
+    """A recorded run of the original, and how far from it others may be.
 
-    `inputs` and `outputs` map a port to an array (steps, *shape); `resets` is (steps, rows).
     Where rounding was measured, `allowed` says how far each recorded output may be off in a replay
     (infinitely where rounding may turn a choice), and `one_step` how far each element of an output,
     or of a memory (`memory <name>`), may be after one step from the same state, rows left out. Both
     are stored as powers of two, rounded up.
     """
 
-    inputs: Mapping[str, Array]
-    outputs: Mapping[str, Array]
-    resets: Array
     allowed: Mapping[str, Array] = field(default_factory=dict)
     one_step: Mapping[str, Array] = field(default_factory=dict)
-
-    @property
-    def script(self) -> Script:
-        """What the original was put through."""
-        return Script(inputs=dict(self.inputs), resets=self.resets)
-
-    @property
-    def steps(self) -> int:
-        return int(self.resets.shape[0])
-
-    @property
-    def rows(self) -> int:
-        return int(self.resets.shape[1])
 
     @property
     def episodes(self) -> int:

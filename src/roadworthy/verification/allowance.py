@@ -14,16 +14,13 @@ import numpy as np
 
 from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Run
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script
-from roadworthy.spec.tolerance import ROUNDINGS
+from roadworthy.spec.tolerance import ROUNDINGS, USUAL
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
-from roadworthy.verification.departures import Departures, apart, departures, twins_in_turn
-from roadworthy.verification.states import Layout, memory_key, timed
-
-# The part of the states that is usual: most outputs of a saturated policy do not round at all.
-MOST = 0.9
+from roadworthy.verification.states import StateLayout, memory_key, timed
+from roadworthy.verification.twin_runs import Departures, apart, departures, twins_in_turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,14 +36,14 @@ class Allowance:
     one_step: Arrays
 
 
-def allowance(yardstick: Yardstick, layout: Layout, script: Script, seed: int) -> Allowance:
+def allowance(yardstick: Yardstick, layout: StateLayout, script: Run, seed: int) -> Allowance:
     """The allowance beside a script, measured on the captured graph with all twins."""
     *_, last = allowances(yardstick, layout, script, seed)
     return last
 
 
 def allowances(
-    yardstick: Yardstick, layout: Layout, script: Script, seed: int
+    yardstick: Yardstick, layout: StateLayout, script: Run, seed: int
 ) -> Iterator[Allowance]:
     """Allowances beside a script, none narrower than the one before.
 
@@ -69,14 +66,14 @@ def allowances(
 
 
 def _budget(
-    yardstick: Yardstick, layout: Layout, run: Departures, rng: np.random.Generator
+    yardstick: Yardstick, layout: StateLayout, run: Departures, rng: np.random.Generator
 ) -> Budget:
     places = few(yardstick, layout, run.states)
     budget = measure(yardstick, layout, run.states.picked(places), rng)
     return budget if len(places) == len(run.states) else budget.spread(places, run.results)
 
 
-def _allowed(layout: Layout, script: Script, budget: Budget, departed: Arrays) -> Allowance:
+def _allowed(layout: StateLayout, script: Run, budget: Budget, departed: Arrays) -> Allowance:
     return Allowance(
         free={
             name: _steps(layout, name, _free(name, budget, each), script)
@@ -98,7 +95,7 @@ def with_allowance(
     if yardstick is None:
         return trace
     try:
-        measured = allowances(yardstick, Layout(timed(signature)), trace.script, seed)
+        measured = allowances(yardstick, StateLayout(timed(signature)), trace, seed)
         # Where nothing turns, twins differ in little: the largest of few is that of many, nearly.
         found = next(measured)
         if not yardstick.smooth:
@@ -122,12 +119,11 @@ def _free(name: str, budget: Budget, departed: Array) -> Array:
 
 
 def _steps_alone(
-    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator
+    yardstick: Yardstick, layout: StateLayout, script: Run, rng: np.random.Generator
 ) -> Departures:
     """The steps of a policy without memory, and how far twins of some units are from each:
     over a step, very far; nowhere, where there are none."""
-    inputs = [script.now(step) for step in range(script.steps)]
-    states = layout.states(inputs, [{} for _ in inputs])
+    states = layout.states(script)
     if yardstick.smooth and len(few(yardstick, layout, states)) == len(states):
         base = layout.run(yardstick.rounded, states.picked(np.array([0])))  # for its shapes alone
     else:
@@ -141,7 +137,7 @@ def _steps_alone(
     return Departures(states, base, far)
 
 
-def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:
+def _steps(layout: StateLayout, name: str, values: Array, script: Run) -> Array:
     """States as steps again: (steps, *shape)."""
     if not layout.rows_are_states:
         return values
@@ -149,13 +145,10 @@ def _steps(layout: Layout, name: str, values: Array, script: Script) -> Array:
     return np.moveaxis(steps, 1, 1 + layout.axis(name))
 
 
-def _usual(layout: Layout, name: str, values: Array) -> Array:
-    """What nine states of ten stay below, element by element; so do nine rows of ten inside them.
-
-    The largest belongs to a state in which something turns, and would hide everything elsewhere.
-    """
-    usual: Array = np.quantile(values, MOST, axis=0, method="higher")
+def _usual(layout: StateLayout, name: str, values: Array) -> Array:
+    """What nine states of ten stay below, by element; so do nine rows of ten inside of them."""
+    usual: Array = np.quantile(values, USUAL, axis=0, method="higher")
     rows = layout.rows_axis(name)
     if not layout.rows_are_states and rows is not None:
-        usual = np.quantile(usual, MOST, axis=rows, method="higher")
+        usual = np.quantile(usual, USUAL, axis=rows, method="higher")
     return usual

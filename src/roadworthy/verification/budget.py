@@ -13,17 +13,10 @@ import numpy as np
 
 from roadworthy.originals.original import TurningErrors, Yardstick
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays
-from roadworthy.spec.tolerance import HIDDEN, ROUNDINGS, ulp
-from roadworthy.verification.states import Layout, OneStep, States
+from roadworthy.spec.run import Arrays
+from roadworthy.spec.tolerance import HIDDEN, NEGLIGIBLE, ROUNDINGS, TRIMMED, ulp
+from roadworthy.verification.states import OneStep, StateLayout, States
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
-
-# The part of the states whose distance is left out of the mean: flips, and values far beyond those
-# that policies live on, say nothing about the others.
-TRIMMED = 0.3
-# What float64 may be off, as a share of the usual size: nothing that moves takes account of it, and
-# where a constant was cut to float32 it is ten thousand times as much.
-NO_ACCOUNT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,14 +90,14 @@ class Budget:
         return Budget(truth, rounding, tuple(seen), self.exact)
 
 
-def few(yardstick: Yardstick, layout: Layout, states: States) -> Array:
+def few(yardstick: Yardstick, layout: StateLayout, states: States) -> Array:
     """The places of as many of the states as can be measured."""
     one = layout.alone(states, 0)
     return states.few(yardstick.work(one.inputs, one.memory))
 
 
 def twins_of(
-    layout: Layout, states: States, rng: np.random.Generator, *, ulps: int, count: int = TWINS
+    layout: StateLayout, states: States, rng: np.random.Generator, *, ulps: int, count: int = TWINS
 ) -> list[States]:
     """The states with all floats moved by one unit to `ulps` units, so many times."""
     # Where rows are states, limits of a port hold for what follows the first axis all the same.
@@ -118,7 +111,7 @@ def twins_of(
 
 
 def flipped(
-    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
+    yardstick: Yardstick, layout: StateLayout, states: States, rng: np.random.Generator
 ) -> list[Arrays]:
     """What twins give that are as far away as an artifact may be: over a step, something else."""
     # Of two that are equal, each twin takes one by chance: some more see both.
@@ -164,7 +157,7 @@ def shaken(yardstick: Yardstick, rng: np.random.Generator, *, ulps: int) -> OneS
 
 
 def measure(
-    yardstick: Yardstick, layout: Layout, states: States, rng: np.random.Generator
+    yardstick: Yardstick, layout: StateLayout, states: States, rng: np.random.Generator
 ) -> Budget:
     """The budget at each of the states."""
     rounded = layout.run(yardstick.rounded, states)
@@ -196,7 +189,7 @@ def measure(
     )
 
 
-def _exact(yardstick: Yardstick, layout: Layout, states: States) -> Arrays | None:
+def _exact(yardstick: Yardstick, layout: StateLayout, states: States) -> Arrays | None:
     def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
         result = yardstick.exact(inputs, memory)
         if result is None:
@@ -224,7 +217,7 @@ def _rounding(rounded: Array, truth: Array, twins: Sequence[Array]) -> Array:
         own = np.minimum(own, np.maximum(HIDDEN / ROUNDINGS * moves, among))
     unit: Array | float = ulp(truth, rounded.dtype) if rounded.dtype.kind == "f" else 0.0
     if rounded.dtype == np.float64:
-        unit = np.maximum(unit, NO_ACCOUNT * _usual_size(truth))
+        unit = np.maximum(unit, NEGLIGIBLE * _usual_size(truth))
     return np.asarray(np.maximum(own, among) + unit)
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from roadworthy.runtime.policy import Policy
-from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Run, at, record_free, stacked
 from roadworthy.spec.samples import draw
 from roadworthy.spec.sampling import Sampling
-from roadworthy.spec.stepping import Arrays, reset_rows
 from roadworthy.spec.tolerance import ROUNDINGS, ulp
 from roadworthy.spec.trace import Trace
-from roadworthy.verification.compare import Comparison
-from roadworthy.verification.own_twins import OwnTwins
-from roadworthy.verification.states import Layout, with_memory
+from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.states import StateLayout, results, with_memory
+from roadworthy.verification.twins import OwnTwins
 
 BATCH_SIZES = (1, 2, 7)
 # One step of many rows: what mixes rows only where there are more of them shows here.
@@ -27,20 +26,16 @@ STEPS = 16
 BITS_STEPS = 64
 
 NewPolicy = Callable[[], Policy]
+# What entered a step, its outputs, and the memory that it left.
+_Step = tuple[Arrays, Arrays, Arrays]
 
 
 def replay(policy: Policy, trace: Trace) -> Check:
-    """The trace, step by step, through the artifact; its own memory, the recorded resets."""
+    """The trace through the artifact; its own memory, the recorded resets."""
     comparison, twins = Comparison(policy.signature), OwnTwins(policy, seed=0)
-    policy.reset()
-    for step in range(trace.steps):
-        reset_rows(policy, trace.resets[step])
-        before, inputs = policy.state(), trace.script.now(step)
-        got = policy.step(inputs)
-        expected = {name: array[step] for name, array in trace.outputs.items()}
-        allowed = {name: array[step] for name, array in trace.allowed.items()}
-        got = twins.settled(before, inputs, expected, got, allowed)
-        comparison.add(step, expected, got, allowed)
+    run = record_free(policy, trace)
+    got = twins.settled(run, dict(trace.outputs), dict(trace.allowed), free=True)
+    comparison.add_steps(trace.outputs, got, allowed=trace.allowed)
     claim = f"the artifact repeats the outputs of {trace.episodes} recorded episodes"
     facts = {"measured": bool(trace.allowed), "ties": twins.ties}
     return comparison.check("replay", claim, facts)
@@ -53,7 +48,7 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
     """
     comparison = Comparison()
     together, reversed_rows = new(), new()
-    layout = Layout(together.signature)
+    layout = StateLayout(together.signature)
     twins = [OwnTwins(each, seed) for each in (together, reversed_rows)]
     singles = [new() for _ in range(max(BATCH_SIZES))]
     for size, steps in (*((size, STEPS) for size in BATCH_SIZES), (MANY, 1)):
@@ -63,23 +58,43 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
         for each in (together, reversed_rows, *singles):
             each.reset()
         memory = {each.name: each.fresh(size) for each in layout.signature.memory}
+        alone: list[Arrays] = []
+        steps_of: tuple[list[_Step], ...] = ([], [])
         for step in range(steps):
-            now = {name: array[step] for name, array in inputs.items()}
-            alone = []
+            now = at(inputs, step)
+            rows: list[Arrays] = []
             for row in range(size):
                 single = singles[row % len(singles)]
                 if row >= len(singles):  # of many rows there is one step: it has done another's
                     single.reset()
-                alone.append(_from(single, layout, now, memory, [row])[1])
-            expected = layout.rows_joined(alone)
-            allowed = _allowed(layout, trace, expected)
-            for policy, own, order in zip((together, reversed_rows), twins, orders, strict=True):
-                before, got = _from(policy, layout, now, memory, order)
-                wanted = layout.rows_picked(expected, order)
-                within = layout.rows_picked(allowed, order)
-                got = own.settled(before, layout.rows_picked(now, order), wanted, got, within)
-                comparison.add(step, wanted, got, within)
-            memory = together.memory
+                _, outputs, after = _from(single, layout, now, memory, [row])
+                rows.append(with_memory(outputs, after))
+            alone.append(layout.rows_joined(rows))
+            for policy, order, of in zip((together, reversed_rows), orders, steps_of, strict=True):
+                of.append(_from(policy, layout, now, memory, order))
+            memory = steps_of[0][-1][2]  # as the batch in its own order left it
+        expected = stacked(alone)
+        allowed = _allowed(layout, trace, expected)
+        sides: list[tuple[Arrays, Arrays, Arrays]] = []
+        for own, order, of in zip(twins, orders, steps_of, strict=True):
+            wanted, within, given = (
+                layout.rows_picked(each, order, columns=True)
+                for each in (expected, allowed, inputs)
+            )
+            before, outputs, after = (stacked(column) for column in zip(*of, strict=True))
+            run = Run(
+                inputs=given, resets=np.zeros((steps, size), dtype=bool),
+                outputs=outputs, memory=before, next_memory=after,
+            )  # fmt: skip
+            sides.append((wanted, own.settled(run, wanted, within, free=False), within))
+        # Step by step, one order behind the other.
+        wanted, got, within = (
+            {name: np.stack([one[name], other[name]], axis=1).reshape(-1, *one[name].shape[1:])
+             for name in one}
+            for one, other in zip(*sides, strict=True)
+        )  # fmt: skip
+        numbers = np.repeat(np.arange(steps), len(orders))
+        comparison.add_steps(wanted, got, numbers=numbers, allowed=within)
     listed = ", ".join(map(str, (*BATCH_SIZES, MANY)))
     claim = f"a row gives the same outputs alone and in batches of {listed}, in any order"
     facts = {"measured": bool(trace.allowed), "ties": sum(each.ties for each in twins)}
@@ -87,16 +102,17 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
 
 
 def _from(
-    policy: Policy, layout: Layout, now: Arrays, memory: Arrays, rows: list[int]
-) -> tuple[PolicyState, Arrays]:
-    """What some rows carry into a step from a given memory, and all that comes out of it."""
-    if memory:
-        policy.set_memory(layout.rows_picked(memory, rows, of_memory=True))
-    before = policy.state()
-    return before, with_memory(policy.step(layout.rows_picked(now, rows)), policy.memory)
+    policy: Policy, layout: StateLayout, now: Arrays, memory: Arrays, rows: list[int]
+) -> _Step:
+    """One step of some rows from a given memory: what entered, the outputs, what was left."""
+    picked = layout.rows_picked(memory, rows, of_memory=True)
+    if picked:
+        policy.set_memory(picked)
+    outputs = policy.step(layout.rows_picked(now, rows))
+    return picked, outputs, policy.memory if picked else {}
 
 
-def _allowed(layout: Layout, trace: Trace, expected: Arrays) -> Arrays:
+def _allowed(layout: StateLayout, trace: Trace, expected: Arrays) -> Arrays:
     """How far rows may be from each other: what was measured, and units of their own scale."""
     found = {}
     for name, value in expected.items():
@@ -117,39 +133,39 @@ def reset(new: NewPolicy, seed: int, sampling: Sampling) -> Check:
     span = max(signature.decimation, STEPS // signature.decimation * signature.decimation)
     rng = np.random.default_rng(seed)
     inputs = draw(signature, rng, steps=3 * span, rows=rows, sampling=sampling)
-    steps = [{name: array[step] for name, array in inputs.items()} for step in range(3 * span)]
-    for now in steps[:span]:
-        used.step(now)
+    before, again, later = (
+        [at(inputs, step) for step in range(first, first + span)] for first in (0, span, 2 * span)
+    )
+    _steps(used, before)
     used.reset()
-    for index, now in enumerate(steps[span : 2 * span]):
-        comparison.add(index, _bits(fresh.step(now)), _bits(used.step(now)))
+    comparison.add_steps(_bits(_steps(fresh, again)), _bits(_steps(used, again)))
     if not signature.fixed_rows:
         # Now one row only: it starts anew, the other goes on as if nothing had happened.
-        for now in steps[span : 2 * span]:
-            untouched.step(now)
+        _steps(untouched, again)
         used.reset(np.array([True, False]))
         fresh.reset()
-        for index, now in enumerate(steps[2 * span :]):
-            new_row, old_row, got = fresh.step(now), untouched.step(now), used.step(now)
-            mixed = {
-                port.name: _mixed(port.batch_axis or 0, new_row[port.name], old_row[port.name])
-                for port in signature.outputs
-            }
-            comparison.add(span + index, _bits(mixed), _bits(got))
+        new_row, old_row, got = (_steps(each, later) for each in (fresh, untouched, used))
+        mixed = {
+            port.name: _mixed(1 + (port.batch_axis or 0), new_row[port.name], old_row[port.name])
+            for port in signature.outputs
+        }
+        comparison.add_steps(_bits(mixed), _bits(got), numbers=span + np.arange(span))
     return comparison.check("reset", "a reset row starts anew, and the other rows go on unchanged")
+
+
+def _steps(policy: Policy, inputs: Sequence[Arrays]) -> Arrays:
+    return stacked([policy.step(now) for now in inputs])
 
 
 def bits(policy: Policy, other: Policy, trace: Trace) -> Check:
     """The beginning of the trace through two builds of one text: bit for bit the same."""
     comparison = Comparison()
-    for each in (policy, other):
-        each.reset()
-    for step in range(min(trace.steps, BITS_STEPS)):
-        seen = []
-        for each in (policy, other):
-            reset_rows(each, trace.resets[step])
-            seen.append(_bits(with_memory(each.step(trace.script.now(step)), each.memory)))
-        comparison.add(step, *seen)
+    beginning = Run(
+        inputs={name: array[:BITS_STEPS] for name, array in trace.inputs.items()},
+        resets=trace.resets[:BITS_STEPS],
+    )
+    one, two = (_bits(results(record_free(each, beginning))) for each in (policy, other))
+    comparison.add_steps(one, two)
     claim = "compiled with this processor's vectors and without any, it gives the same bits"
     return comparison.check("bits", claim)
 

@@ -15,11 +15,11 @@ from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Run, record
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script
+from roadworthy.verification.close_logits import chooses
 from roadworthy.verification.fresh_steps import FreshSteps
-from roadworthy.verification.states import MOST_BYTES, Layout, States, visit
-from roadworthy.verification.ties import chooses
+from roadworthy.verification.states import MOST_BYTES, StateLayout, States
 from roadworthy.verification.visited import Visited
 
 PAIRS = 48
@@ -48,15 +48,15 @@ def choices(policy: Policy, fresh: FreshSteps) -> list[Check]:
         return []
     script = _script(fresh.layout, inputs, fresh.original.rows)
     with fresh.original.open(signature, rows=script.rows) as live:
-        visits = [visit(live, script)]
-    visited = Visited(signature, fresh.yardstick, visits, fresh.seed)
+        run = record(live, script)
+    visited = Visited(signature, fresh.yardstick, [run], fresh.seed)
     if visited.judge is None:
         return []
     claim = f"choices agree in {len(visited.judge.states)} states beside their ties"
     return [visited.compared(policy, visited.judge).check("choices", claim, {})]
 
 
-def _beside_ties(yardstick: Yardstick, layout: Layout, states: States, seed: int) -> Arrays:
+def _beside_ties(yardstick: Yardstick, layout: StateLayout, states: States, seed: int) -> Arrays:
     """Inputs on both sides of ties, with states first; nothing where all choices are the same."""
     row_bytes = sum(value[:1].nbytes for value in states.inputs.values())
     # As many as can be measured, all of them: beside a tie nothing else tells right from wrong.
@@ -64,7 +64,7 @@ def _beside_ties(yardstick: Yardstick, layout: Layout, states: States, seed: int
     rng = np.random.default_rng(seed + 13)
     places = rng.integers(0, len(states), size=(2, 8 * PAIRS))
     here, there = ({name: value[side] for name, value in states.inputs.items()} for side in places)
-    line = _Line(yardstick, layout, here, there)
+    line = _Segment(yardstick, layout, here, there)
     ends = [line.chosen(np.full(places.shape[1], end)) for end in (0.0, 1.0)]
     differ = np.flatnonzero((ends[0] != ends[1]).reshape(len(ends[0]), -1).any(axis=1))[:pairs]
     if not len(differ):
@@ -84,21 +84,23 @@ def _beside_ties(yardstick: Yardstick, layout: Layout, states: States, seed: int
     return {name: np.concatenate([each[name] for each in beside]) for name in here}
 
 
-class _Line:
+class _Segment:
     """The straight way between the inputs of two states, pair by pair; memory as at the start."""
 
-    def __init__(self, yardstick: Yardstick, layout: Layout, here: Arrays, there: Arrays) -> None:
+    def __init__(
+        self, yardstick: Yardstick, layout: StateLayout, here: Arrays, there: Arrays
+    ) -> None:
         self._yardstick = yardstick
         self._layout = layout
         self._here = here
         self._there = there
 
-    def picked(self, places: Array) -> _Line:
+    def picked(self, places: Array) -> _Segment:
         here, there = (
             {name: value[places] for name, value in side.items()}
             for side in (self._here, self._there)
         )
-        return _Line(self._yardstick, self._layout, here, there)
+        return _Segment(self._yardstick, self._layout, here, there)
 
     def at(self, parts: Array) -> Arrays:
         """The inputs so far along the way: floats and pixels move, flags and indices do not."""
@@ -124,11 +126,11 @@ class _Line:
         return self._yardstick.rounded(inputs, memory) if found is None else found
 
 
-def _fresh_memory(layout: Layout, signature: Signature, count: int) -> Arrays:
+def _fresh_memory(layout: StateLayout, signature: Signature, count: int) -> Arrays:
     return layout.joined([{m.name: m.fresh(count) for m in signature.memory}], of_memory=True)
 
 
-def _script(layout: Layout, inputs: Arrays, fixed: int | None) -> Script:
+def _script(layout: StateLayout, inputs: Arrays, fixed: int | None) -> Run:
     """The inputs as steps of some rows, each from a fresh memory; the last are repeated."""
     count = len(next(iter(inputs.values())))
     steps = -(-count // (fixed or ROWS))
@@ -138,4 +140,4 @@ def _script(layout: Layout, inputs: Arrays, fixed: int | None) -> Script:
         name: np.stack([layout.natural(name, value[now]) for now in places])
         for name, value in inputs.items()
     }
-    return Script(inputs=arranged, resets=np.ones((steps, rows), dtype=bool))
+    return Run(inputs=arranged, resets=np.ones((steps, rows), dtype=bool))

@@ -14,9 +14,9 @@ from roadworthy.originals.original import Original
 from roadworthy.runtime.engine import AnyEngine, CompiledEngine
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate, Check
-from roadworthy.spec.trace import Trace, refuse_unfit
+from roadworthy.spec.trace import refuse_unfit
 from roadworthy.verification import checks
 from roadworthy.verification.causes import causes, remarks
 from roadworthy.verification.choices import choices
@@ -26,7 +26,7 @@ from roadworthy.verification.not_finite import not_finite
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
 from roadworthy.verification.untried import untried
-from roadworthy.verification.visited import Moment
+from roadworthy.verification.visited import FailingStep
 
 Progress = Callable[[str], None]
 # The target in which graphs can be looked into.
@@ -51,7 +51,7 @@ def examine(
     fresh = (
         None if original is None else FreshSteps(original, bundle.signature, seed, bundle.sampling)
     )
-    ran: list[_Target] = []
+    ran: list[_Examined] = []
     for target, files in bundle.targets.items():
         row = targets.get(target)
         if targets.kind(device) not in row.engines:
@@ -62,7 +62,7 @@ def examine(
             hint = "trust=True (--trust) runs it"
             findings.append(_not_run(target, f"{files[0]} is code", hint))
             continue
-        examined = _Target(bundle, target, device, fresh, seed, say, trust, canary)
+        examined = _Examined(bundle, target, device, fresh, seed, say, trust, canary)
         missing = examined.missing()
         if missing is not None:
             findings.append(_not_run(target, missing.what, missing.hint))
@@ -81,7 +81,7 @@ def examine(
 
 
 def _why(
-    ran: Sequence[_Target], done: Sequence[Check], original: Original | None, seed: int
+    ran: Sequence[_Examined], done: Sequence[Check], original: Original | None, seed: int
 ) -> tuple[Finding, ...]:
     """The likely causes for the first target of which a check failed."""
     for each in ran:
@@ -98,7 +98,7 @@ def _not_run(target: str, why: str, hint: str) -> Finding:
 
 
 @dataclass(eq=False)
-class _Target:
+class _Examined:
     """One target, which may run, and what is to be said of it besides its checks."""
 
     bundle: Bundle
@@ -135,7 +135,7 @@ class _Target:
     def checks(self, loop: ClosedLoop | None) -> Iterator[Check]:
         new = self.new
         self._say("replaying the trace")
-        trace = Trace.from_bytes(self.bundle.files[TRACE])
+        trace = self.bundle.trace
         refuse_unfit(trace, self.bundle.signature)
         yield checks.replay(new(), trace)
         if not self.bundle.signature.fixed_rows:
@@ -163,20 +163,20 @@ class _Target:
     def _beside(self, new: Callable[[], Policy], fresh: FreshSteps) -> Iterator[Check]:
         """The checks that need the original."""
         original = fresh.original
-        found, moment = fresh.checks(new())
+        found, failing = fresh.checks(new())
         yield from found
         behind = logits(self.bundle, fresh) if self.target == READABLE else []
         yield from behind or choices(new(), fresh)
-        if moment is not None and self.target == READABLE:
+        if failing is not None and self.target == READABLE:
             self._say("looking for where the difference begins")
-            self.findings += self._where(original, moment)
+            self.findings += self._where(original, failing)
         self.findings += not_finite(new(), original, self.bundle.sampling)
         yield from original.extra_checks(new())
 
-    def _where(self, original: Original, moment: Moment) -> list[Finding]:
+    def _where(self, original: Original, failing: FailingStep) -> list[Finding]:
         from roadworthy.verification.first_divergence import first_divergence  # needs onnx
 
-        found = first_divergence(self.bundle, original, moment)
+        found = first_divergence(self.bundle, original, failing)
         return [found] if found else []
 
     def _say(self, stage: str) -> None:

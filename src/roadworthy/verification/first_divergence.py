@@ -5,26 +5,26 @@ from __future__ import annotations
 from roadworthy.errors import Finding
 from roadworthy.originals.original import Original, TorchValue
 from roadworthy.spec.bundle import POLICY, Bundle
-from roadworthy.verification.compare import Comparison
-from roadworthy.verification.graph_values import NodeValue, artifact_values
-from roadworthy.verification.visited import Moment
+from roadworthy.verification.artifact_values import NodeValue, artifact_values
+from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.visited import FailingStep
 
 
-def first_divergence(bundle: Bundle, original: Original, moment: Moment) -> Finding | None:
+def first_divergence(bundle: Bundle, original: Original, failing: FailingStep) -> Finding | None:
     """The finding that names the node and the line; None where the graphs cannot be compared."""
     signature = bundle.signature
     if POLICY not in bundle.files:
         return None
-    truth = original.graph_values(signature, moment.inputs, moment.memory)
+    truth = original.graph_values(signature, failing.inputs, failing.memory)
     if not truth:
         return None
     agreed: list[str] = []
-    for node in artifact_values(bundle.files[POLICY], signature, moment.inputs, moment.memory):
+    for node in artifact_values(bundle.files[POLICY], signature, failing.inputs, failing.memory):
         expected = truth.get(node.name)
         if expected is None or expected.value.shape != node.value.shape:
             continue
         comparison = Comparison()
-        comparison.add(moment.step, {node.name: expected.value}, {node.name: node.value})
+        comparison.add(failing.step, {node.name: expected.value}, {node.name: node.value})
         if not comparison.passed:
             return _finding(node, expected, comparison, agreed)
         agreed.append(node.name)

@@ -12,15 +12,12 @@ import numpy as np
 from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.certificate import Difference
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays
-from roadworthy.spec.tolerance import ROUNDINGS
+from roadworthy.spec.run import Arrays
+from roadworthy.spec.tolerance import OTHER_KERNELS, ROUNDINGS
 from roadworthy.verification.budget import Budget, few, flipped, measure
-from roadworthy.verification.states import Layout, States
-from roadworthy.verification.ties import close_logits
+from roadworthy.verification.close_logits import close_logits
+from roadworthy.verification.states import StateLayout, States
 
-# How many times further than an artifact the original may be from the exact value: cuDNN's LSTM was
-# at 24 roundings of the processor's, where 20 are allowed. A wrong graph is far beyond.
-OTHER_KERNELS = 3.0
 # Failing states at which twins further away are asked: a wrong artifact fails at nearly all.
 MOST_DOUBTS = 1024
 
@@ -54,7 +51,7 @@ class Judge:
     """Knows the states that the original visited, what it gave there, and what rounding does."""
 
     yardstick: Yardstick
-    layout: Layout
+    layout: StateLayout
     states: States
     original: Arrays
     budget: Budget
@@ -63,7 +60,7 @@ class Judge:
 
     @classmethod
     def at(
-        cls, yardstick: Yardstick, layout: Layout, states: States, original: Arrays, seed: int
+        cls, yardstick: Yardstick, layout: StateLayout, states: States, original: Arrays, seed: int
     ) -> Judge:
         """The judge at some states, where the original gave `original`."""
         places = few(yardstick, layout, states)

@@ -14,13 +14,12 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, Array, Port
+from roadworthy.spec.run import Arrays, Run, record_choosing, record_free, retrace
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.close_logits import chooses, forbidden
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.fresh_steps import FreshSteps
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Visit, visit
-from roadworthy.verification.ties import chooses, forbidden
 
 STEPS = 64
 ROWS = 2
@@ -57,30 +56,26 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
     inputs = original.draw(signature, rng, steps=STEPS, rows=rows, sampling=fresh.sampling)
     resets = np.zeros((STEPS, rows), dtype=bool)
     resets[:: STEPS // 2] = True
-    script = Script(inputs=inputs, resets=resets)
-    theirs: list[Arrays] = []
+    script = Run(inputs=inputs, resets=resets)
     with original.open_choosing(signature, rows=rows) as live:
-        visited = visit(live, script, lambda: theirs.append(_numbered(live.logits)))
-    ours: list[Arrays] = []
-    for step, memory in enumerate(visited.memory):
-        if memory and not signature.clock:
-            policy.set_memory(memory)
-        got = policy.step(script.now(step))
-        # A choice may be made among what is remembered: the graph shows that under its own name.
-        got |= {each.output: policy.memory[each.name] for each in signature.memory}
-        ours.append(_numbered([got[each] for each in behind.logits]))
-    if any(_shapes(one) != _shapes(other) for one, other in zip(theirs, ours, strict=True)):
+        run = record_choosing(live, script)
+    alone = replace(script, resets=np.zeros_like(resets))
+    again = record_free(policy, alone) if signature.clock else retrace(policy, run)
+    got = dict(again.outputs)
+    # A choice may be made among what is remembered: the graph shows that under its own name.
+    got |= {each.output: again.next_memory[each.name] for each in signature.memory}
+    theirs, ours = _numbered(run.logits), _numbered([got[each] for each in behind.logits])
+    if _shapes(theirs) != _shapes(ours):
         return None  # the two sides choose in other ways, such as by a folded maximum
     comparison = Comparison()
     claim = "the logits behind each discrete action agree"
     name = f"{signature.action_output} logits"
-    judge = _judge(fresh, visited, theirs)
+    judge = _judge(fresh, run, theirs)
     if judge is None:
-        for step, (one, other) in enumerate(zip(theirs, ours, strict=True)):
-            whole = [np.concatenate(list(each.values()), axis=-1) for each in (one, other)]
-            comparison.add(step, {name: _counted(*whole)}, {name: _counted(*reversed(whole))})
+        one, other = (np.concatenate(list(each.values()), axis=-1) for each in (theirs, ours))
+        comparison.add_steps({name: _counted(one, other)}, {name: _counted(other, one)})
         return comparison.check("logits", claim, {"measured": False})
-    together = fresh.layout.joined(ours)
+    together = fresh.layout.flat(ours)
     for number, (key, each) in enumerate(judge.judged(together).items()):
         masked = forbidden(judge.original[key]) & forbidden(together[key])
         seen = replace(each, gap=np.where(masked, 0.0, each.gap))
@@ -90,12 +85,12 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
     return comparison.check("logits", claim, judge.facts(comparison.worst, comparison.ties))
 
 
-def _judge(fresh: FreshSteps, visited: Visit, logits: list[Arrays]) -> Judge | None:
+def _judge(fresh: FreshSteps, run: Run, logits: Arrays) -> Judge | None:
     """What rounding does to the logits; None where the graph does not show the same ones."""
     if fresh.yardstick is None or fresh.judge is None:
         return None
-    states = fresh.layout.states(list(visited.inputs), visited.memory)
-    original = fresh.layout.joined(logits)
+    states = fresh.layout.states(run)
+    original = fresh.layout.flat(logits)
     judge = Judge.at(fresh.yardstick, fresh.layout, states, original, fresh.seed)
     shown = {key: value.shape for key, value in judge.budget.truth.items()}
     same = all(shown.get(key) == value.shape for key, value in original.items())

@@ -15,10 +15,10 @@ from roadworthy.originals.original import Original
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.corners import corners
 from roadworthy.spec.port import BATCH, Array, Port
+from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.spec.samples import draw_ordinary
 from roadworthy.spec.sampling import NO_NUMBER, Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Steppable
 
 BROKEN = {"NaN": np.nan, "infinity": np.inf, "-infinity": -np.inf}
 

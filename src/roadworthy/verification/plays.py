@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,70 +13,47 @@ from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.envs.play import turns
 from roadworthy.errors import UsageError
 from roadworthy.runtime.noise import NoiseSource
-from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Arrays, Run, Steppable, stacked
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script, Steppable
-from roadworthy.verification.states import with_memory
 from roadworthy.verification.twins import moved_inputs
 
 # Episodes that are played side by side: enough to keep both sides busy, few enough for memory.
 MOST_ROWS = 32
 
 
-@dataclass(slots=True, eq=False)
-class Play:
-    """What happened from one seed: inputs and outputs of every step, a return for every row."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Play(Run):
+    """What happened from one seed.
 
-    inputs: list[dict[str, Array]] = field(default_factory=list)
-    outputs: list[dict[str, Array]] = field(default_factory=list)
-    followed: list[dict[str, Array]] = field(default_factory=list)
-    memory: list[dict[str, Array]] = field(default_factory=list)
-    after: list[dict[str, Array]] = field(default_factory=list)
-    begins: list[Array] = field(default_factory=list)
-    playing: list[Array] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
+    playing  (steps, rows): where the first episode of the row was still going on
+    returns  what each row earned in it
+    """
 
-    def stacked(self, name: str, steps: int | None = None) -> dict[str, Array]:
-        """Port → (steps, rows, …)."""
-        each_step = getattr(self, name)[:steps]
-        return {port: np.stack([each[port] for each in each_step]) for port in each_step[0]}
-
-    @property
-    def script(self) -> Script:
-        """What the player was put through."""
-        return Script(inputs=self.stacked("inputs"), resets=np.stack(self.begins))
-
-    @property
-    def alive(self) -> Array:
-        """(steps, rows): where the first episode of the row was still going on."""
-        return np.stack(self.playing)
+    playing: Array
+    returns: tuple[float, ...]
 
 
-class Watched:
-    """The original while it drives, and the artifact that follows without being obeyed."""
+class Remembered:
+    """A player whose memory is looked at before and after each step."""
 
-    def __init__(self, live: Steppable, follower: Policy, *, take_over: bool) -> None:
-        self._live = live
-        self._follower = follower
-        self._take_over = take_over
-        self.before: Arrays = {}
-        self.followed: Arrays = {}
+    def __init__(self, player: Steppable) -> None:
+        self._player = player
+        self.before: list[Arrays] = []
+        self.after: list[Arrays] = []
 
     def reset(self, mask: Array | None = None) -> None:
-        self._live.reset(mask)
-        self._follower.reset(mask)
+        self._player.reset(mask)
 
     def step(self, inputs: Mapping[str, Array]) -> Arrays:
-        self.before = self._live.memory
-        if self._take_over and self.before:
-            self._follower.set_memory(self.before)
-        self.followed = with_memory(self._follower.step(inputs), self._follower.memory)
-        return self._live.step(inputs)
+        self.before.append(self._player.memory)
+        outputs = self._player.step(inputs)
+        self.after.append(self._player.memory)
+        return outputs
 
     @property
     def memory(self) -> Arrays:
-        return self._live.memory
+        return self._player.memory
 
 
 class TwinDriver:
@@ -127,18 +104,17 @@ def make_envs(loop: ClosedLoop, signature: Signature, taken: list[Any]) -> EnvBa
 def played(
     player: Steppable, on: EnvBatch, loop: ClosedLoop, *, seed: int, noise: NoiseSource
 ) -> Play:
-    """One episode of every row, and what a follower did in it."""
-    done = Play()
+    """One episode of every row; of a player that is watched with its memory."""
+    seen = list(turns(player, on, seed=seed, max_steps=loop.max_steps, completed=noise.added))
     returns = np.zeros(on.rows)
-    for turn in turns(player, on, seed=seed, max_steps=loop.max_steps, completed=noise.added):
-        done.inputs.append(turn.inputs)
-        done.outputs.append(turn.outputs)
-        done.begins.append(turn.begins)
-        done.playing.append(turn.playing)
+    for turn in seen:
         returns += turn.rewards
-        if isinstance(player, Watched):
-            done.memory.append(player.before)
-            done.after.append(player.memory)
-            done.followed.append(player.followed)
-    done.returns = returns.tolist()
-    return done
+    return Play(
+        inputs=stacked([turn.inputs for turn in seen]),
+        resets=np.stack([turn.begins for turn in seen]),
+        outputs=stacked([turn.outputs for turn in seen]),
+        memory=stacked(player.before) if isinstance(player, Remembered) else {},
+        next_memory=stacked(player.after) if isinstance(player, Remembered) else {},
+        playing=np.stack([turn.playing for turn in seen]),
+        returns=tuple(returns.tolist()),
+    )

@@ -7,7 +7,7 @@ Where the two part, the original's own twin plays as well: what it does is no ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,13 @@ from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Run, Steppable, record_free, retrace
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Steppable
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.close_logits import tied_steps
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.plays import Play, TwinDriver, Watched, make_envs, played
-from roadworthy.verification.states import Index, Layout, with_memory
-from roadworthy.verification.ties import tied_steps
+from roadworthy.verification.plays import Play, Remembered, TwinDriver, make_envs, played
+from roadworthy.verification.states import Index, StateLayout, results
 
 
 def closed_loop(
@@ -45,7 +45,6 @@ def closed_loop(
     theirs, ours = (make_envs(loop, signature, taken) for _ in range(2))
     try:
         with original.open(signature, rows=theirs.rows) as live:
-            watched = Watched(live, follower, take_over=yardstick is not None)
 
             def plays(player: Steppable, on: EnvBatch, what: str) -> list[Play]:
                 found = []
@@ -53,10 +52,11 @@ def closed_loop(
                     progress(f"playing episodes {first + 1} to {first + theirs.rows}{what}")
                     # All sides of a policy that draws are given the same noise.
                     noise = NoiseSource(signature, seed + first)
-                    found.append(played(player, on, loop, seed=seed + first, noise=noise))
+                    watched = Remembered(player) if player is live else player
+                    found.append(played(watched, on, loop, seed=seed + first, noise=noise))
                 return found
 
-            originals = plays(watched, theirs, "")
+            originals = plays(live, theirs, "")
             artifacts = plays(policy, ours, ", the artifact driving")
             together = _together(originals, artifacts, signature)
             twins = None
@@ -66,40 +66,44 @@ def closed_loop(
     finally:
         theirs.close()
         ours.close()
-    teacher = _teacher(originals, original, signature, loop, yardstick, seed)
+    # What follows is not obeyed: it goes through the same steps afterwards.
+    follow = record_free if yardstick is None else retrace
+    beside = [(play, follow(follower, play)) for play in originals]
+    teacher = _teacher(beside, original, signature, loop, yardstick, seed)
     return [teacher, _closed(originals, artifacts, twins, together, loop, seed=seed)]
 
 
 def _teacher(
-    plays: list[Play],
+    plays: list[tuple[Play, Run]],
     original: Original,
     signature: Signature,
     loop: ClosedLoop,
     yardstick: Yardstick | None,
     seed: int,
 ) -> Check:
+    """The check of plays of the original, and of what the artifact gave beside each of them."""
     comparison = Comparison(signature)
     facts: dict[str, Any] = {"measured": False}
     ties = step = 0
-    for each in plays:
-        expected, got = each.stacked("outputs"), each.stacked("followed")
+    for play, followed in plays:
+        expected, got = play.outputs, results(followed)
         action = signature.action_output
-        forgiven = np.zeros(each.alive.shape, dtype=bool)
+        forgiven = np.zeros(play.playing.shape, dtype=bool)
         if yardstick is None or loop.tie_margin is not None:
             forgiven = tied_steps(
-                original, signature, each.script, expected[action], got[action], loop.tie_margin
+                original, signature, play, expected[action], got[action], loop.tie_margin
             )
             got[action] = _where(forgiven, expected, got, action)
-        ties += int((forgiven & each.alive).sum())
+        ties += int((forgiven & play.playing).sum())
         if yardstick is None:
-            outputs = {name: got[name] for name in expected}
-            comparison.add_steps(step, expected, outputs, count=int(each.alive.sum()))
+            numbers, count = step + np.arange(play.steps), int(play.playing.sum())
+            comparison.add_steps(expected, got, numbers=numbers, count=count)
         else:
-            facts = _judge(each, got, signature, yardstick, comparison, step, seed)
-        step += len(each.inputs)
+            facts = _judge(play, got, signature, yardstick, comparison, step, seed)
+        step += play.steps
     ties += comparison.ties
     counted = f", {ties} ties within the margin" if ties else ""
-    driven = f"{_episodes(plays)} that the original drives"
+    driven = f"{_episodes([play for play, _ in plays])} that the original drives"
     claim = f"the artifact gives the original's outputs in {driven}{counted}"
     return comparison.check("teacher", claim, facts | {"ties": ties})
 
@@ -114,21 +118,17 @@ def _judge(
     seed: int,
 ) -> dict[str, Any]:
     """What is said of one play, each step of which was taken from the original's own state."""
-    layout = Layout(signature)
-    states = layout.states(play.inputs, play.memory)
-    both = zip(play.outputs, play.after, strict=True)
-    results = layout.joined([with_memory(outputs, memory) for outputs, memory in both])
-    judge = Judge.at(yardstick, layout, states, results, seed)
-    each_step = [{name: value[at] for name, value in got.items()} for at in range(len(play.inputs))]
-    joined = layout.joined(each_step)
+    layout = StateLayout(signature)
+    judge = Judge.at(yardstick, layout, layout.states(play), layout.results(play), seed)
+    joined = layout.flat(got)
     comparison.refuse_other_shapes(judge.original, joined)
-    locate = layout.locator([play.script])
+    locate = layout.locator([play])
 
     def later(port: str, state: int, inside: Index) -> tuple[int, Index]:
         step, index = locate(port, state, inside)
         return first + step, index
 
-    count = int(play.alive.sum())
+    count = int(play.playing.sum())
     comparison.add_judged(judge.judged(joined), joined, later, count=count)
     return judge.facts(comparison.worst, comparison.ties)
 
@@ -138,13 +138,16 @@ def _together(originals: list[Play], artifacts: list[Play], signature: Signature
     comparison = Comparison(signature)
     step = 0
     for theirs, ours in zip(originals, artifacts, strict=True):
-        both = min(len(theirs.inputs), len(ours.inputs))
-        ended = ~(theirs.alive[:both] & ours.alive[:both])
-        expected = theirs.stacked("inputs", both) | theirs.stacked("outputs", both)
-        got = ours.stacked("inputs", both) | ours.stacked("outputs", both)
+        both = min(theirs.steps, ours.steps)
+        ended = ~(theirs.playing[:both] & ours.playing[:both])
+        expected, got = (
+            {name: each[:both] for name, each in (*run.inputs.items(), *run.outputs.items())}
+            for run in (theirs, ours)
+        )
         got = {port: _where(ended, expected, got, port) for port in got}
-        comparison.add_steps(step, expected, got, count=int((~ended).sum()))
-        lengths, others = (each.alive.sum(axis=0) for each in (theirs, ours))
+        numbers, count = step + np.arange(both), int((~ended).sum())
+        comparison.add_steps(expected, got, numbers=numbers, count=count)
+        lengths, others = (each.playing.sum(axis=0) for each in (theirs, ours))
         if not np.array_equal(lengths, others):
             comparison.add(step, {"episode length": lengths}, {"episode length": others})
         step += both
@@ -189,7 +192,9 @@ def _returns(plays: list[Play]) -> list[float]:
     return [each for play in plays for each in play.returns]
 
 
-def _where(mask: Array, expected: dict[str, Array], got: dict[str, Array], port: str) -> Array:
+def _where(
+    mask: Array, expected: Mapping[str, Array], got: Mapping[str, Array], port: str
+) -> Array:
     """The values of a port, with those of the original where the mask, (steps, rows), is true."""
     one, other = expected[port], got[port]
     return np.where(mask.reshape(*mask.shape, *(1,) * (one.ndim - mask.ndim)), one, other)

@@ -13,10 +13,11 @@ import numpy as np
 from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.port import Array, Port
+from roadworthy.spec.run import Run, outputs_of
 from roadworthy.spec.samples import draw, draw_ordinary
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Script, outputs_of
+from roadworthy.spec.tolerance import AT_LIMIT
 
 STEPS = 32
 # An output counts as saturated when it is at a limit in nearly every step.
@@ -72,7 +73,8 @@ def _run(policy: Policy, inputs: Inputs, forget: tuple[str, ...] = ()) -> dict[s
     # One episode: all rows begin at the first step, and none later.
     resets = np.zeros((steps, 1), dtype=bool)
     resets[0] = True
-    return outputs_of(_Forgetting(policy, forget), Script(inputs=inputs, resets=resets))
+    stepped = _Forgetting(policy, forget) if forget else policy
+    return outputs_of(stepped, Run(inputs=inputs, resets=resets))
 
 
 def _idle_inputs(
@@ -148,7 +150,7 @@ def _saturated(signature: Signature, port: Port, flat: Array) -> Iterator[Findin
         low, high = action.low, action.high
     if low is None or high is None or flat.dtype.kind != "f":
         return
-    near = 1e-6 * np.maximum(1.0, np.abs(np.asarray(high) - np.asarray(low)))
+    near = AT_LIMIT * np.maximum(1.0, np.abs(np.asarray(high) - np.asarray(low)))
     stuck = (np.abs(flat - low) <= near) | (np.abs(flat - high) <= near)
     often = stuck.mean(axis=0) >= SATURATED
     if often.any() and not (flat == flat[:1]).all():

@@ -6,14 +6,14 @@ through a graph at once. Where not, a step is a state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roadworthy.spec.port import BATCH, Array, Memory
+from roadworthy.spec.run import Arrays, Run
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, Script, Steppable, reset_rows
 
 Index = tuple[int, ...]
 # From a port, the place of a state and that of an element in it: the step, and the index.
@@ -36,9 +36,29 @@ def memory_key(name: str) -> str:
     return f"memory {name}"
 
 
-def with_memory(outputs: Arrays, memory: Mapping[str, Array]) -> Arrays:
+def with_memory(outputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
     """All that came out of a step: outputs by port, the next memory behind them."""
-    return outputs | {memory_key(name): value for name, value in memory.items()}
+    return {**outputs, **{memory_key(name): value for name, value in memory.items()}}
+
+
+def results(run: Run) -> Arrays:
+    """All that came out of the steps of a run, in columns."""
+    return with_memory(run.outputs, run.next_memory)
+
+
+def with_clock(run: Run, signature: Signature) -> Run:
+    """The run, its clock among the memory that entered each step: all rows have it in common."""
+    if signature.clock is None:
+        return run
+    rows = () if signature.fixed_rows else (run.rows,)
+    ticks = run.clock(signature.decimation)
+    clock = np.broadcast_to(ticks.reshape(-1, *(1 for _ in rows)), (run.steps, *rows))
+    return replace(run, memory={**run.memory, signature.clock: clock})
+
+
+def _behind(parts: Sequence[Arrays]) -> Arrays:
+    """The states of all parts, one part behind the other."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +108,7 @@ def timed(signature: Signature) -> Signature:
     return replace(signature, memory=(*signature.memory, clock), clock=None)
 
 
-class Layout:
+class StateLayout:
     """Where the states are in each array of a signature."""
 
     def __init__(self, signature: Signature) -> None:
@@ -118,10 +138,27 @@ class Layout:
             for name in steps[0]
         }
 
-    def states(
-        self, inputs: Sequence[Mapping[str, Array]], memory: Sequence[Mapping[str, Array]]
-    ) -> States:
-        return States(self.joined(inputs), self.joined(memory, of_memory=True))
+    def flat(self, columns: Mapping[str, Array], *, of_memory: bool = False) -> Arrays:
+        """Columns of steps as states, one step behind the other: name → (states, …)."""
+        if not self.rows_are_states:
+            return dict(columns)
+        found = {}
+        for name, column in columns.items():
+            axis = self.axis(memory_key(name) if of_memory else name)
+            rows_first = np.moveaxis(column, 1 + axis, 1)
+            found[name] = rows_first.reshape(-1, *rows_first.shape[2:])
+        return found
+
+    def states(self, *runs: Run) -> States:
+        """What entered each step of some runs, one run behind the other."""
+        return States(
+            _behind([self.flat(run.inputs) for run in runs]),
+            _behind([self.flat(run.memory, of_memory=True) for run in runs]),
+        )
+
+    def results(self, *runs: Run) -> Arrays:
+        """What came out of each step of some runs, one run behind the other."""
+        return _behind([self.flat(results(run)) for run in runs])
 
     def natural(self, name: str, values: Array, *, of_memory: bool = False) -> Array:
         """The values of many states as a port has them: the batch where it belongs."""
@@ -158,14 +195,19 @@ class Layout:
             yield States(inputs, memory)
 
     def rows_picked(
-        self, values: Mapping[str, Array], rows: list[int], *, of_memory: bool = False
+        self,
+        values: Mapping[str, Array],
+        rows: list[int],
+        *,
+        of_memory: bool = False,
+        columns: bool = False,
     ) -> Arrays:
         """The values of some rows of a batch, in that order; what has no rows stays."""
         found = dict(values)
         for name, value in values.items():
             axis = self.rows_axis(memory_key(name) if of_memory else name)
             if axis is not None:
-                found[name] = np.take(value, rows, axis=axis)
+                found[name] = np.take(value, rows, axis=axis + columns)
         return found
 
     def rows_joined(self, parts: Sequence[Arrays]) -> Arrays:
@@ -177,15 +219,15 @@ class Layout:
             if axis is not None
         }
 
-    def side_by_side(self, scripts: Sequence[Script]) -> Script:
+    def side_by_side(self, scripts: Sequence[Run]) -> Run:
         """Scripts of as many steps as one: the rows of each, beside those of the others."""
         inputs = {
             name: np.concatenate([each.inputs[name] for each in scripts], axis=1 + self.axis(name))
             for name in scripts[0].inputs
         }
-        return Script(inputs=inputs, resets=np.concatenate([s.resets for s in scripts], axis=1))
+        return Run(inputs=inputs, resets=np.concatenate([s.resets for s in scripts], axis=1))
 
-    def locator(self, scripts: Sequence[Script]) -> Locate:
+    def locator(self, scripts: Sequence[Run]) -> Locate:
         """Says where a state of some scripts, one behind the other, was visited."""
 
         def locate(key: str, state: int, inside: Index) -> tuple[int, Index]:
@@ -208,40 +250,3 @@ class Layout:
 
     def _first(self, name: str, values: Array, of_memory: bool) -> Array:
         return np.moveaxis(values, self.axis(memory_key(name) if of_memory else name), 0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Visit:
-    """A script as the original went through it: what entered each step, and what came out."""
-
-    script: Script
-    memory: list[Arrays]
-    results: list[Arrays]
-
-    @property
-    def inputs(self) -> Iterable[Arrays]:
-        return (self.script.now(step) for step in range(self.script.steps))
-
-    def timed_memory(self, signature: Signature) -> Iterator[Arrays]:
-        """The memory before each step, and the clock, which all rows have in common."""
-        tick = 0
-        for step, memory in enumerate(self.memory):
-            tick = 0 if self.script.resets[step].all() else tick
-            if signature.clock is None:
-                yield memory
-                continue
-            rows = () if signature.fixed_rows else (self.script.rows,)
-            yield memory | {signature.clock: np.full(rows, tick, np.int32)}
-            tick = (tick + 1) % signature.decimation
-
-
-def visit(original: Steppable, script: Script, seen: Callable[[], None] = lambda: None) -> Visit:
-    """The original's own way through a script; `seen` is called after each step."""
-    before, results = [], []
-    for step in range(script.steps):
-        reset_rows(original, script.resets[step])
-        before.append(original.memory)
-        outputs = original.step(script.now(step))
-        seen()
-        results.append(with_memory(outputs, original.memory))
-    return Visit(script, before, results)

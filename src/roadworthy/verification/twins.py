@@ -1,17 +1,28 @@
-"""Twins: the same values moved by some units in the last place, as rounding moves them."""
+"""Twins: the same values moved by some units in the last place, as rounding moves them.
+
+An artifact that, moved so, does something else is at a tie, on any machine: no original is needed
+to see that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from roadworthy.runtime.policy import Policy
+from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.port import Array, Port
+from roadworthy.spec.run import Arrays, Run, at
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.tolerance import ROUNDINGS, gaps
+from roadworthy.verification.states import results, with_memory
 
 # So many twins show how far rounding goes: more hardly move the largest of them.
 TWINS = 8
+# Steps at which an artifact is asked for its twins: a wrong one fails at nearly all.
+MOST_DOUBTS = 128
 
 
 def moved_inputs(
@@ -60,3 +71,96 @@ def _inside(port: Port, values: Array, twin: Array) -> Array:
     below = np.asarray(-np.inf if low is None else low, dtype=values.dtype)
     above = np.asarray(np.inf if high is None else high, dtype=values.dtype)
     return np.where((twin < below) | (twin > above), values, twin)
+
+
+class OwnTwins:
+    """Asks an artifact what it does close by, wherever it does something else than it should."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.ties = 0
+        self._policy = policy
+        self._rng = np.random.default_rng(seed + 13)
+        self._doubts = 0
+
+    def settled(self, run: Run, expected: Arrays, allowed: Arrays, *, free: bool) -> Arrays:
+        """What came out of a run of the policy, with the expected values at its ties.
+
+        In a `free` run memory starts anew where all rows are reset; in others it was set before
+        each step. The policy carries the same as now afterwards.
+        """
+        got = results(run)
+        wrong = {
+            name: _far(value, got[name], allowed.get(name)) for name, value in expected.items()
+        }
+        doubtful = np.any([each.reshape(run.steps, -1).any(axis=1) for each in wrong.values()], 0)
+        steps = np.flatnonzero(doubtful)[: MOST_DOUBTS - self._doubts].tolist()
+        if not steps:
+            return got
+        self._doubts += len(steps)
+        signature, after = self._policy.signature, self._policy.state()
+        ticks = run.clock(signature.decimation if signature.clock else 1)
+        got = {name: np.array(value) for name, value in got.items()}
+        for step in steps:
+            before = replace(
+                after,
+                rows=run.rows if signature.memory else after.rows,
+                memory=at(run.memory, step),
+                tick=int(ticks[step]),
+                fresh=free and (step == 0 or bool(run.resets[step].all())),
+            )
+            turned = self._turned(before, run, step, expected, got, allowed)
+            for name, value in expected.items():
+                tied = wrong[name][step] & turned[name] if name in turned else np.zeros(())
+                self.ties += int(tied.sum())
+                if name in turned:
+                    got[name][step] = np.where(tied, value[step], got[name][step])
+        self._policy.restore(after)
+        return got
+
+    def _turned(
+        self,
+        before: PolicyState,
+        run: Run,
+        step: int,
+        expected: Arrays,
+        got: Arrays,
+        allowed: Arrays,
+    ) -> Arrays:
+        """Where twins of one step give what was expected, or are as far away as that."""
+        inputs, within = at(run.inputs, step), at(allowed, step)
+        comparable = [name for name, value in expected.items() if value.shape == got[name].shape]
+        turned = {name: np.zeros(expected[name].shape[1:], dtype=bool) for name in comparable}
+        for _ in range(2 * TWINS):
+            twin = self._twin(before, inputs)
+            for name in comparable:
+                value = expected[name][step]
+                gap, fixed = gaps(value, twin[name])
+                turned[name] |= gap <= within.get(name, fixed)
+                turned[name] |= _as_far(value, got[name][step], twin[name])
+        return turned
+
+    def _twin(self, before: PolicyState, inputs: Mapping[str, Array]) -> Arrays:
+        policy, ulps = self._policy, int(ROUNDINGS)
+        policy.restore(before)
+        # Before the first step the memory is the initial value, in as many rows as will come.
+        if policy.signature.memory and not before.fresh:
+            policy.set_memory(moved_memory(before.memory, self._rng, ulps=ulps))
+        outputs = policy.step(moved_inputs(policy.signature, inputs, self._rng, ulps=ulps))
+        return with_memory(outputs, policy.memory)
+
+
+def _as_far(truth: Array, value: Array, twin: Array) -> Array:
+    """Where a float and its twin are as far from each other as from what is right."""
+    if value.dtype.kind != "f":
+        return np.zeros(value.shape, dtype=bool)
+    with np.errstate(invalid="ignore", over="ignore"):
+        off, spread = np.abs(value - truth), np.abs(twin - value)
+    return np.asarray(np.isfinite(off) & (off <= spread))
+
+
+def _far(truth: Array, value: Array, allowed: Array | None) -> Array:
+    """Where the steps of one side are too far from those of the other."""
+    if truth.shape != value.shape:
+        return np.ones((len(truth), 1), dtype=bool)
+    gap, fixed = gaps(truth, value, rows_at=1)
+    return np.asarray(gap > (fixed if allowed is None else allowed))

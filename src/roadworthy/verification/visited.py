@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,15 +12,15 @@ from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Run, retrace
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays, reset_rows
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
-from roadworthy.verification.states import Index, Layout, Visit, timed, with_memory
+from roadworthy.verification.states import Index, StateLayout, memory_key, timed, with_clock
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class FailingStep:
     """What entered one step: enough to run it again."""
 
     step: int
@@ -30,11 +30,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """One step of an artifact from every state, and the moment at which it first differs."""
+    """One step of an artifact from every state, and the step at which it first differs."""
 
     comparison: Comparison
     judge: Judge
-    moment: Moment | None
+    failing: FailingStep | None
 
     def check(self, name: str, claim: str, more: Mapping[str, Any]) -> Check:
         facts = self.judge.facts(self.comparison.worst, self.comparison.ties)
@@ -42,18 +42,18 @@ class Compared:
 
 
 class Visited:
-    """Some ways of the original, and what every target is compared with there."""
+    """Some runs of the original, and what every target is compared with there."""
 
     def __init__(
         self,
         signature: Signature,
         yardstick: Yardstick | None,
-        visits: Sequence[Visit],
+        runs: Sequence[Run],
         seed: int,
     ) -> None:
         self.signature = signature
-        self.layout = Layout(timed(signature))
-        self.visits = visits
+        self.layout = StateLayout(timed(signature))
+        self.runs = runs
         self._yardstick = yardstick
         self._seed = seed
 
@@ -62,11 +62,8 @@ class Visited:
         """Knows what rounding does at all visited states; None where that cannot be measured."""
         if self._yardstick is None:
             return None
-        states = self.layout.states(
-            [inputs for each in self.visits for inputs in each.inputs],
-            [m for each in self.visits for m in each.timed_memory(self.signature)],
-        )
-        results = self.layout.joined([result for each in self.visits for result in each.results])
+        states = self.layout.states(*(with_clock(run, self.signature) for run in self.runs))
+        results = self.layout.results(*self.runs)
         try:
             return Judge.at(self._yardstick, self.layout, states, results, self._seed)
         except NoYardstick:
@@ -74,39 +71,34 @@ class Visited:
 
     def compared(self, policy: Policy, judge: Judge) -> Compared:
         """One step from every state, memory taken over from the original."""
-        got = [result for each in self.visits for result in _from_each(policy, each)]
-        joined = self.layout.joined(got)
+        again = [retrace(policy, run) for run in self.runs]
+        for run in self.runs:
+            refuse_other_ports(run, policy)
+        got = self.layout.results(*again)
         comparison = Comparison(self.signature)
-        comparison.refuse_other_shapes(judge.original, joined)
-        steps = sum(each.script.steps for each in self.visits)
-        judged = judge.judged(joined)
-        first = comparison.add_judged(judged, joined, self._locate, count=steps)
-        return Compared(comparison, judge, None if first is None else self._moment(judge, first))
+        comparison.refuse_other_shapes(judge.original, got)
+        steps = sum(run.steps for run in self.runs)
+        judged = judge.judged(got)
+        first = comparison.add_judged(judged, got, self._locate, count=steps)
+        return Compared(comparison, judge, None if first is None else self._failing(judge, first))
 
     def _locate(self, port: str, state: int, inside: Index) -> tuple[int, Index]:
-        return self.layout.locator([each.script for each in self.visits])(port, state, inside)
+        return self.layout.locator(self.runs)(port, state, inside)
 
-    def _moment(self, judge: Judge, state: int) -> Moment:
+    def _failing(self, judge: Judge, state: int) -> FailingStep:
         step, _ = self._locate("", state, ())
         one = self.layout.alone(judge.states, state)
         memory = {each.name: one.memory[each.name] for each in self.signature.memory}
-        return Moment(step, one.inputs, memory)
+        return FailingStep(step, one.inputs, memory)
 
 
-def _from_each(policy: Policy, visited: Visit) -> Iterator[Arrays]:
-    """What the artifact gives from each state of the original."""
-    policy.reset()
-    for step, memory in enumerate(visited.memory):
-        reset_rows(policy, visited.script.resets[step])  # the clock starts anew with all rows
-        if memory:
-            policy.set_memory(memory)
-        got = with_memory(policy.step(visited.script.now(step)), policy.memory)
-        refuse_other_ports(visited.results[step], got)
-        yield got
-
-
-def refuse_other_ports(expected: Arrays, got: Arrays) -> None:
-    if expected.keys() != got.keys():
+def refuse_other_ports(run: Run, policy: Policy) -> None:
+    """An error if the artifact does not give, and remember, what the original does."""
+    signature = policy.signature
+    expected = {*run.outputs, *map(memory_key, run.memory)}
+    got = {port.name for port in signature.outputs}
+    got |= {memory_key(each.name) for each in signature.memory}
+    if expected != got:
         raise UsageError(
             f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
             f"the bundle {', '.join(map(repr, sorted(got)))}",

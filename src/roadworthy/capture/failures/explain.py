@@ -26,10 +26,11 @@ def explained(source: Source, rows: int | None = None) -> Iterator[None]:
     except RoadworthyError:
         raise
     except Exception as error:
-        raise _run_failure(error, source, rows) from error
+        raise run_failure(error, source, rows) from error
 
 
-def _run_failure(error: Exception, source: Source, rows: int | None) -> ExportError:
+def run_failure(error: Exception, source: Source, rows: int | None = None) -> ExportError:
+    """What the user's module raised, as an error with its file and line."""
     where = user_line(error) or type(source.module).__name__
     known = explanation(RUN_RULES, str(error), where, classes_of(source.module))
     if known is not None:

@@ -20,9 +20,9 @@ from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime.load import load
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec import sealing
-from roadworthy.spec.bundle import SUMS, TRACE, Bundle
+from roadworthy.spec.bundle import SUMS, Bundle
 from roadworthy.spec.port import Array
-from roadworthy.spec.trace import Trace
+from roadworthy.spec.tolerance import RENAMED
 
 # Recorded steps that both are given, from the first on.
 STEPS = 32
@@ -55,7 +55,7 @@ def _refuse_other_actions(bundle: Bundle, emission: Emission, layout: str) -> No
     )
     shapes = {p.name: p.shape for p in session.get_inputs()}
     names = [port.name for port in session.get_outputs()]
-    trace = Trace.from_bytes(bundle.files[TRACE])
+    trace = bundle.trace
     memory: dict[str, Array] = {
         name: emission.begins.get(name, _zeros(shapes.get(name, ())))
         for name in emission.memory.values()
@@ -72,7 +72,7 @@ def _refuse_other_actions(bundle: Bundle, emission: Emission, layout: str) -> No
         found = dict(zip(names, session.run(None, feeds), strict=True))
         memory = {into: found[out] for out, into in emission.memory.items()}
         for name, got in emission.given(found).items():
-            if not np.allclose(got, expected[name], rtol=1e-6, atol=1e-7, equal_nan=True):
+            if not np.allclose(got, expected[name], RENAMED.rtol, RENAMED.atol, equal_nan=True):
                 raise ExportError(
                     f"the file for {layout} gives {name} {np.ravel(got)[:4]} at step {step}, the "
                     f"policy {np.ravel(expected[name])[:4]}",

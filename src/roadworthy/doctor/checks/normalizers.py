@@ -9,9 +9,30 @@ import torch
 from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reading import mentioned
 from roadworthy.doctor.running import differs, outputs
-from roadworthy.doctor.statistics import statistics
 from roadworthy.errors import Finding, Severity
-from roadworthy.originals.statistics import Numbers, Statistics, passed
+from roadworthy.originals.statistics import Numbers, Statistics, below, passed
+
+
+def statistics(patient: Patient) -> list[Statistics]:
+    """Every pair that looks like the statistics of observations, in the patient and around it."""
+    found: dict[int, Statistics] = {}
+    roots = [(patient.name, patient.module, True), *_around(patient)]
+    if patient.source is not None and patient.source.normalizer is not None:
+        given = patient.source.normalizers()
+        roots += [(f"normalizer {n!r}", each, False) for n, each in given.items()]
+    for where, root, inside in roots:
+        for each in below(where, root, inside=inside):
+            found.setdefault(id(each.mean), each)
+    return list(found.values())
+
+
+def _around(patient: Patient) -> Iterator[tuple[str, object, bool]]:
+    """What holds the module: the runner that was passed, an actor-critic around its actor."""
+    seen = {id(patient.module)}
+    for owner in (patient.subject, *patient.owners):
+        if id(owner) not in seen:
+            seen.add(id(owner))
+            yield type(owner).__name__, owner, False
 
 
 def untouched(patient: Patient) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from roadworthy.show.influence import element_name
 from roadworthy.show.playground.environments import PageEnvironment
-from roadworthy.spec.bundle import POLICY, TRACE, Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import BATCH, Array, Port
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace, exponents, refuse_unfit
@@ -25,7 +25,7 @@ TRACE_BYTES = 4_000_000
 def contents(bundle: Bundle, env: PageEnvironment | None) -> dict[str, Any]:
     """What bundle.js holds beside its engine, as JSON."""
     signature = bundle.signature
-    trace = Trace.from_bytes(bundle.files[TRACE])
+    trace = bundle.trace
     refuse_unfit(trace, signature)
     table = signature.action.table if signature.action else ()
     return {

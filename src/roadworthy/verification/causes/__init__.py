@@ -8,9 +8,8 @@ from functools import partial
 
 from roadworthy.errors import Finding
 from roadworthy.originals.original import Original
-from roadworthy.spec.bundle import POLICY, TRACE, Bundle
+from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.trace import Trace
 from roadworthy.verification.causes import inputs, memory, outputs
 from roadworthy.verification.causes.evidence import (
     Evidence,
@@ -47,7 +46,7 @@ def _one_choice(bundle: Bundle) -> Iterator[Finding]:
     action = bundle.signature.action
     if action is None or action.kind == "continuous":
         return
-    recorded = Trace.from_bytes(bundle.files[TRACE]).outputs.get(action.output)
+    recorded = bundle.trace.outputs.get(action.output)
     if recorded is not None and (recorded == recorded[:1, :1]).all():
         yield Finding(
             code="RW325",
@@ -118,7 +117,7 @@ def made_on_purpose(evidence: Evidence) -> Iterator[Finding]:
         return
     signature = evidence.bundle.signature
     for mutant in evidence.original.mutants(evidence.bundle.manifest.get("recipe", {})):
-        if evidence.gives_what_artifact_gave(partial(mutant.open, signature), evidence.script):
+        if evidence.gives_what_artifact_gave(partial(mutant.open, signature), evidence.theirs):
             yield cause(mutant.what, where=mutant.where, hint=mutant.hint)
             return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -11,11 +11,10 @@ import numpy as np
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.originals.original import Original
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec.bundle import TRACE, Bundle
+from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, Script, Steppable, follow, outputs_of, stacked
+from roadworthy.spec.run import Arrays, Run, Steppable, follow, outputs_of, record, record_free
 from roadworthy.spec.tolerance import HYPOTHESIS_REST, HYPOTHESIS_SLACK, gaps
-from roadworthy.spec.trace import Trace
 
 CODE = "RW320"
 STEPS = 32
@@ -31,19 +30,27 @@ Open = Callable[[int], AbstractContextManager[Steppable]]
 class Evidence:
     """A failure, and the means to try what would explain it.
 
-    `new` opens the artifact, in the target that failed. `original` is None where it was compared
-    with its own trace only.
+    `new` opens the artifact, in the target that failed. `theirs` is the run of the original, `ours`
+    that of the artifact beside it. `original` is None where there is a trace of it only.
     """
 
     bundle: Bundle
     new: NewPolicy
-    script: Script
-    rows: int
-    expected: Arrays
-    got: Arrays
-    expected_memory: Arrays
-    got_memory: Arrays
+    theirs: Run
+    ours: Run
     original: Original | None
+
+    @property
+    def rows(self) -> int:
+        return self.theirs.rows
+
+    @property
+    def expected(self) -> Mapping[str, Array]:
+        return self.theirs.outputs
+
+    @property
+    def got(self) -> Mapping[str, Array]:
+        return self.ours.outputs
 
     @property
     def differing(self) -> list[str]:
@@ -67,11 +74,11 @@ class Evidence:
             and rest.sum() <= HYPOTHESIS_REST * whole.sum()
         )
 
-    def original_gives(self, inputs: Arrays, *, resets: Array | None = None) -> bool:
+    def original_gives(self, inputs: Mapping[str, Array], *, resets: Array | None = None) -> bool:
         """Whether the original, on other inputs or resets, gives what the artifact gave."""
         if self.original is None:
             return False
-        script = Script(inputs=inputs, resets=self.script.resets if resets is None else resets)
+        script = Run(inputs=inputs, resets=self.theirs.resets if resets is None else resets)
         return self.gives_what_artifact_gave(self.open_original, script)
 
     def open_original(self, rows: int) -> AbstractContextManager[Steppable]:
@@ -81,14 +88,14 @@ class Evidence:
 
     def artifact(self, inputs: Arrays) -> Arrays:
         """What the artifact gives on other inputs."""
-        return outputs_of(self.new(), replace(self.script, inputs=inputs))
+        return outputs_of(self.new(), replace(self.theirs, inputs=inputs))
 
     def artifact_gives(self, inputs: Arrays) -> bool:
         """Whether the artifact, on other inputs, gives what the original gave."""
-        script = replace(self.script, inputs=inputs)
+        script = replace(self.theirs, inputs=inputs)
         return self._same(self.new(), script, self.expected)
 
-    def gives_what_artifact_gave(self, open_other: Open, script: Script) -> bool:
+    def gives_what_artifact_gave(self, open_other: Open, script: Run) -> bool:
         """Whether the original, or a mutant of it, gives on `script` what the artifact gave."""
         try:
             with open_other(self.rows) as live:
@@ -96,7 +103,7 @@ class Evidence:
         except RoadworthyError:  # a hypothesis that does not even run is no explanation
             return False
 
-    def _same(self, other: Steppable, script: Script, wanted: Arrays) -> bool:
+    def _same(self, other: Steppable, script: Run, wanted: Mapping[str, Array]) -> bool:
         """Stops at the first step that differs: most hypotheses are wrong at once."""
         collected: dict[str, list[Array]] = {port: [] for port in wanted}
         for step, result in enumerate(follow(other, script)):
@@ -133,30 +140,14 @@ def side_by_side(bundle: Bundle, new: NewPolicy, original: Original, seed: int) 
     # A number of ticks after which a policy of two rates decides anew.
     second = -(-STEPS // 2 // signature.decimation) * signature.decimation
     resets[[0, min(second, STEPS - 1)]] = True
-    script = Script(inputs=inputs, resets=resets)
+    script = Run(inputs=inputs, resets=resets)
     with original.open(signature, rows=rows) as live:
-        expected, expected_memory = _with_memory(live, script)
-    got, got_memory = _with_memory(new(), script)
-    return Evidence(
-        bundle=bundle, new=new, script=script, rows=rows, expected=expected, got=got,
-        expected_memory=expected_memory, got_memory=got_memory, original=original,
-    )  # fmt: skip
+        theirs = record(live, script)
+    ours = record_free(new(), script)
+    return Evidence(bundle=bundle, new=new, theirs=theirs, ours=ours, original=original)
 
 
 def from_trace(bundle: Bundle, new: NewPolicy) -> Evidence:
     """The artifact and the recorded steps of its original, which is not at hand."""
-    trace = Trace.from_bytes(bundle.files[TRACE])
-    return Evidence(
-        bundle=bundle, new=new, script=trace.script, rows=trace.rows, expected=dict(trace.outputs),
-        got=outputs_of(new(), trace.script),
-        expected_memory={}, got_memory={}, original=None,
-    )  # fmt: skip
-
-
-def _with_memory(steppable: Steppable, script: Script) -> tuple[Arrays, Arrays]:
-    outputs: list[Arrays] = []
-    memory: list[Arrays] = []
-    for result in follow(steppable, script):
-        outputs.append(result)
-        memory.append(steppable.memory)
-    return stacked(outputs), stacked(memory)
+    ours = record_free(new(), bundle.trace)
+    return Evidence(bundle=bundle, new=new, theirs=bundle.trace, ours=ours, original=None)

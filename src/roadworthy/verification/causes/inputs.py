@@ -10,7 +10,7 @@ import numpy as np
 
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array, Port
-from roadworthy.spec.stepping import Arrays
+from roadworthy.spec.run import Arrays
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.probing import probe
 
@@ -25,7 +25,7 @@ def ports_exchanged(evidence: Evidence) -> Iterator[Finding]:
     ports = evidence.bundle.signature.inputs
     for one, other in itertools.combinations(ports, 2):
         if (one.shape, one.dtype) == (other.shape, other.dtype):
-            inputs = evidence.script.inputs
+            inputs = dict(evidence.theirs.inputs)
             swapped = inputs | {one.name: inputs[other.name], other.name: inputs[one.name]}
             if _explains(evidence, swapped):
                 yield cause(
@@ -48,16 +48,16 @@ def scaled(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _with(evidence: Evidence, port: Port, factor: float) -> Arrays:
-    values = (evidence.script.inputs[port.name] * factor).astype(port.dtype)
-    return evidence.script.inputs | {port.name: values}
+    values = (evidence.theirs.inputs[port.name] * factor).astype(port.dtype)
+    return {**evidence.theirs.inputs, port.name: values}
 
 
 def turned(evidence: Evidence) -> Iterator[Finding]:
     """An axis reversed (frames, colours), or axes exchanged by a reshape (HWC and CHW)."""
     for port in evidence.bundle.signature.inputs:
-        values = evidence.script.inputs[port.name]
+        values = evidence.theirs.inputs[port.name]
         for what, hint, changed in _turns(port, values):
-            if _explains(evidence, evidence.script.inputs | {port.name: changed}):
+            if _explains(evidence, {**evidence.theirs.inputs, port.name: changed}):
                 yield cause(what, where=port.name, hint=hint)
 
 
@@ -106,10 +106,10 @@ def ignored(evidence: Evidence) -> Iterator[Finding]:
 
 def _indifferent(evidence: Evidence, port: Port, index: int | slice) -> bool:
     """Whether the artifact gives the same when these elements take the values of other steps."""
-    values = evidence.script.inputs[port.name].copy()
+    values = evidence.theirs.inputs[port.name].copy()
     rows = values.reshape(*values.shape[:2], -1)
     rows[..., index] = np.roll(rows[..., index], 5, axis=0)
-    again = evidence.artifact(evidence.script.inputs | {port.name: values})
+    again = evidence.artifact({**evidence.theirs.inputs, port.name: values})
     return all(np.array_equal(again[name], got) for name, got in evidence.got.items())
 
 

@@ -9,19 +9,19 @@ import numpy as np
 
 from roadworthy.errors import Finding
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Script, follow
+from roadworthy.spec.run import Run, follow
 from roadworthy.spec.tolerance import INITIAL, REARRANGED
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
-from roadworthy.verification.compare import Comparison
+from roadworthy.verification.comparison import Comparison
 
 
 def not_fed_back(evidence: Evidence) -> Iterator[Finding]:
-    always = np.ones_like(evidence.script.resets)
+    always = np.ones_like(evidence.theirs.resets)
     clock = evidence.bundle.signature.clock
     if (
         evidence.original
         and not clock
-        and evidence.original_gives(evidence.script.inputs, resets=always)
+        and evidence.original_gives(evidence.theirs.inputs, resets=always)
     ):
         names = ", ".join(repr(each.name) for each in evidence.bundle.signature.memory)
         yield cause(
@@ -34,9 +34,9 @@ def not_fed_back(evidence: Evidence) -> Iterator[Finding]:
 
 
 def not_reset(evidence: Evidence) -> Iterator[Finding]:
-    once = np.zeros_like(evidence.script.resets)
+    once = np.zeros_like(evidence.theirs.resets)
     once[0] = True
-    if evidence.original and evidence.original_gives(evidence.script.inputs, resets=once):
+    if evidence.original and evidence.original_gives(evidence.theirs.inputs, resets=once):
         yield cause(
             "the artifact is not reset: it gives what the original gives when an episode goes on",
             where="reset",
@@ -86,8 +86,8 @@ def _some(values: Array) -> str:
 
 def laid_out_otherwise(evidence: Evidence) -> Iterator[Finding]:
     """What is remembered is right, but turned round or with its axes exchanged."""
-    for name, own in evidence.expected_memory.items():
-        other = evidence.got_memory.get(name)
+    for name, own in evidence.theirs.next_memory.items():
+        other = evidence.ours.next_memory.get(name)
         if other is None or own.shape != other.shape or REARRANGED.close(other, own):
             continue
         for axis in range(1, own.ndim):
@@ -124,10 +124,10 @@ def _one_row_agrees(evidence: Evidence) -> bool:
     signature = evidence.bundle.signature
     comparison = Comparison()
     inputs = {
-        port.name: np.take(evidence.script.inputs[port.name], [0], axis=1 + (port.batch_axis or 0))
+        port.name: np.take(evidence.theirs.inputs[port.name], [0], axis=1 + (port.batch_axis or 0))
         for port in signature.inputs
     }
-    script = Script(inputs=inputs, resets=evidence.script.resets[:, :1])
+    script = Run(inputs=inputs, resets=evidence.theirs.resets[:, :1])
     policy = evidence.new()
     with evidence.open_original(1) as live:
         both = zip(follow(live, script), follow(policy, script), strict=True)
@@ -138,7 +138,7 @@ def _one_row_agrees(evidence: Evidence) -> bool:
 
 def drifts(evidence: Evidence) -> Iterator[Finding]:
     """The last resort: what is known is only when it begins."""
-    starts = evidence.script.resets.all(axis=1)
+    starts = evidence.theirs.resets.all(axis=1)
     if not evidence.bundle.signature.memory or not evidence.differing:
         return
     wrong = Comparison()
@@ -161,8 +161,8 @@ def drifts(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _first_memory(evidence: Evidence) -> str:
-    for name, own in evidence.expected_memory.items():
-        other = evidence.got_memory.get(name)
+    for name, own in evidence.theirs.next_memory.items():
+        other = evidence.ours.next_memory.get(name)
         if other is not None and own.shape == other.shape and not REARRANGED.close(other, own):
             return f", first in {name!r}"
     return ""

@@ -10,7 +10,7 @@ import numpy as np
 from roadworthy.errors import Finding
 from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Array
-from roadworthy.spec.tolerance import SHIFTED
+from roadworthy.spec.tolerance import MOVES, SCALES, SHIFTED, SHOWS
 from roadworthy.verification.causes.evidence import Evidence, Hypothesis, cause
 from roadworthy.verification.causes.naming import element, pairs
 from roadworthy.verification.causes.weights import holds_half
@@ -89,26 +89,26 @@ def affine(evidence: Evidence) -> Iterator[Finding]:
             continue
         x = own.reshape(-1, own.shape[-1]).astype(np.float64)
         y = other.reshape(x.shape).astype(np.float64)
-        if not (np.isfinite(x).all() and np.isfinite(y).all()) or (x.std(axis=0) < 1e-9).any():
+        if not (np.isfinite(x).all() and np.isfinite(y).all()) or (x.std(axis=0) < MOVES).any():
             continue
         middle = x - x.mean(axis=0)
         scale = (middle * y).sum(axis=0) / (middle**2).sum(axis=0)
         offset = y.mean(axis=0) - scale * x.mean(axis=0)
-        if (np.abs(scale) < 1e-6).any():
+        if (np.abs(scale) < SCALES).any():
             continue
         if evidence.agrees(port, ((other - offset) / scale).astype(own.dtype)):
             yield cause(f"artifact = {_formula(scale, offset)}", where=port, hint=SCALE_HINT)
 
 
 def _formula(scale: Array, offset: Array) -> str:
-    shifted = np.abs(offset).max() > 1e-4
-    factor = _number(scale) if np.abs(scale - 1).max() > 1e-4 else ""
+    shifted = np.abs(offset).max() > SHOWS
+    factor = _number(scale) if np.abs(scale - 1).max() > SHOWS else ""
     text = f"{factor} · original" if factor else "original"
     return f"{text} + {_number(offset)}" if shifted else text
 
 
 def _number(values: Array) -> str:
-    if np.ptp(values) <= 1e-4 * max(1.0, float(np.abs(values).max())):
+    if np.ptp(values) <= SHOWS * max(1.0, float(np.abs(values).max())):
         return f"{values.mean():.4g}"
     listed = ", ".join(f"{value:.4g}" for value in values[:8])
     return f"[{listed}{', …' if len(values) > 8 else ''}]"
@@ -175,7 +175,7 @@ def _limited(values: Array, like: Array) -> Array:
 
 
 def delayed(evidence: Evidence) -> Iterator[Finding]:
-    inside = np.flatnonzero(~evidence.script.resets[1:].any(axis=1))
+    inside = np.flatnonzero(~evidence.theirs.resets[1:].any(axis=1))
     for port, own, other in _wrong(evidence):
         for late, earlier, what in (
             (other, own, "one step late: the artifact gives what the original gave before"),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadworthy.spec.port import BATCH, Array, Port
-from roadworthy.spec.stepping import Arrays, Steppable
+from roadworthy.spec.run import Arrays, Steppable
+from roadworthy.spec.tolerance import RESPONDS, SAME_MARK
 from roadworthy.verification.causes.evidence import Evidence
 from roadworthy.verification.causes.naming import element
 
@@ -19,8 +20,6 @@ from roadworthy.verification.causes.naming import element
 MOST_ELEMENTS = 512
 REST = (0.1, -0.4, 1.5, -2.0)
 PUSH = 0.7
-CLOSE = 1e-4
-MOVES = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +33,7 @@ class Marks:
     def responds(self) -> Array:
         """Which elements change any output."""
         with np.errstate(invalid="ignore"):
-            changed: Array = np.abs(self.moved - self.resting) > MOVES
+            changed: Array = np.abs(self.moved - self.resting) > RESPONDS
         return np.asarray(changed.any(axis=1))
 
 
@@ -57,15 +56,15 @@ class Probed:
         scale = max(1.0, float(np.abs(own).max()))
         size = len(self.places)
         # Elements that leave the same mark stay where they are, if they can.
-        distance[np.arange(size), np.arange(size)] -= CLOSE * scale / 10
+        distance[np.arange(size), np.arange(size)] -= SAME_MARK * scale / 10
         order = distance.argmin(axis=1).tolist()
-        exact = all(distance[i, j] <= CLOSE * scale for i, j in enumerate(order))
+        exact = all(distance[i, j] <= SAME_MARK * scale for i, j in enumerate(order))
         one_to_one = sorted(order) == list(range(size)) and order != list(range(size))
         return order if exact and one_to_one else None
 
     def permuted(self, evidence: Evidence, order: list[int]) -> Arrays:
         """The inputs, with each element where the artifact reads it."""
-        inputs = evidence.script.inputs
+        inputs = dict(evidence.theirs.inputs)
         rows = {
             port: inputs[port].reshape(*inputs[port].shape[:2], -1).copy()
             for port in dict.fromkeys(name for name, _ in self.places)
@@ -148,8 +147,8 @@ def _resting(evidence: Evidence, rest: float) -> Arrays:
     """Floats at one value; masks, indices and flags as an ordinary step has them."""
     signature = evidence.bundle.signature
     return {
-        port.name: np.full_like(evidence.script.inputs[port.name][0], rest)
+        port.name: np.full_like(evidence.theirs.inputs[port.name][0], rest)
         if port.dtype.startswith("float")
-        else evidence.script.inputs[port.name][0]
+        else evidence.theirs.inputs[port.name][0]
         for port in signature.inputs
     }

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 
 from roadworthy.capture import memory as remembered
-from roadworthy.capture.failures import explained
 from roadworthy.capture.forms import copied
 from roadworthy.capture.memory import Tensors
 from roadworthy.originals.module import ModuleSteps
 from roadworthy.source import Source
 from roadworthy.spec.port import BATCH, Array, Memory, Port
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 
 
 class RowSteps(ModuleSteps):
@@ -90,8 +89,7 @@ class RowSteps(ModuleSteps):
         module = self._composed.module
         for path, value in self._states[group].items():
             remembered.set_attribute(module, path, value)
-        with explained(self._composed.source), torch.no_grad():
-            outputs, after = self._composed(given, self._fed[group])
+        outputs, after = self._called(given, self._fed[group])
         self._fed[group] = {name: after[name] for name in self._fed[group]}
         # Buffers are written in place: what one row left there is not for the next.
         self._states[group] = {

@@ -10,8 +10,8 @@ import numpy as np
 
 from roadworthy.originals.original import Original
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import Run, record_choosing
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Script, follow
 from roadworthy.spec.tolerance import ROUNDINGS, artifact_tolerance
 from roadworthy.verification.budget import Budget
 
@@ -30,7 +30,7 @@ def forbidden(logits: Array) -> Array:
 def tied_steps(
     original: Original,
     signature: Signature,
-    script: Script,
+    script: Run,
     expected: Array,
     got: Array,
     margin: float | None,
@@ -80,14 +80,11 @@ def close_logits(
     return np.asarray(nothing | tied[0].reshape(-1, *(1,) * (got.ndim - 1)))
 
 
-def _logits(original: Original, signature: Signature, script: Script) -> list[Array]:
+def _logits(original: Original, signature: Signature, script: Run) -> list[Array]:
     """The logits of each choice, (steps, rows, options), from the original stepped once more."""
     with original.open_choosing(signature, rows=script.rows) as live:
-        found = [live.logits for _ in follow(live, script)]
-    counts = {len(each) for each in found}
-    if len(counts) != 1 or any(part.ndim != 2 for part in found[0]):
-        return []
-    return [np.stack(each) for each in zip(*found, strict=True)]
+        logits = record_choosing(live, script).logits
+    return [] if any(part.ndim != 3 for part in logits) else list(logits)
 
 
 def _columns(actions: Array, parts: list[Array]) -> list[Array]:

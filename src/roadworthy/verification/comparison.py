@@ -39,41 +39,50 @@ class Comparison:
 
         `allowed` says how far each element may be, where that is known from a measurement.
         """
-        within = {name: value[None] for name, value in (allowed or {}).items()}
-        self.add_steps(
-            step,
-            {name: value[None] for name, value in expected.items()},
-            {name: got[name][None] for name in expected},
-            count=1,
-            allowed=within,
+        one, other, within = (
+            {name: value[None] for name, value in values.items()}
+            for values in (expected, got, allowed or {})
         )
+        self.add_steps(one, other, numbers=np.array([step]), count=1, allowed=within)
 
     def add_steps(
         self,
-        first: int,
         expected: Mapping[str, Array],
         got: Mapping[str, Array],
         *,
-        count: int,
+        numbers: Array | None = None,
+        count: int | None = None,
         allowed: Mapping[str, Array] | None = None,
     ) -> None:
-        """The values of many steps, stacked on a first axis, that count as `count` steps."""
-        self.steps += count
+        """The values of many steps in columns, that count as `count` steps, by default all.
+
+        `numbers` are those by which the steps are known, 0, 1, 2, … where nothing is said.
+        """
+        failures: list[Difference] = []
+        length = max(map(len, expected.values()), default=0)
+        known_as = np.arange(length) if numbers is None else numbers
         for port, truth in expected.items():
             value = got[port]
             if truth.shape != value.shape:
-                self._fail(_shape_difference(port, first, truth[0], value[0]))
+                difference = _shape_difference(port, int(known_as[0]), truth[0], value[0])
+                self._count(difference, length)
+                failures.append(difference)
                 continue
-            measured = (allowed or {}).get(port)
             gap, fixed = gaps(truth, value, rows_at=1)
-            within = fixed if measured is None else measured
-            self._add(port, value, Judged(truth, gap, within), _at_step(first), measured=False)
+            judged = Judged(truth, gap, (allowed or {}).get(port, fixed))
+            failure = self._add(port, value, judged, _numbered(known_as), measured=False)
+            failures += [failure] if failure else []
+        self.steps += length if count is None else count
+        # Of several ports the one that fails at the earliest step comes first.
+        self._fail(min(failures, key=lambda each: each.step, default=None))
 
     def refuse_other_shapes(self, expected: Mapping[str, Array], got: Mapping[str, Array]) -> None:
         """Counts the ports whose values have another shape as failures."""
         for port, truth in expected.items():
             if truth.shape != got[port].shape:
-                self._fail(_shape_difference(port, 0, truth[0], got[port][0]))
+                difference = _shape_difference(port, 0, truth[0], got[port][0])
+                self._count(difference, 1)
+                self._fail(difference)
 
     def add_judged(
         self, judged: Mapping[str, Judged], got: Mapping[str, Array], locate: Locate, *, count: int
@@ -89,7 +98,7 @@ class Comparison:
         failing = {port: np.flatnonzero(each.failing) for port, each in judged.items()}
         first = {port: int(states[0]) for port, states in failing.items() if len(states)}
         for port in sorted(judged, key=lambda port: first.get(port, len(got[port]))):
-            self._add(port, got[port], judged[port], locate, measured=True)
+            self._fail(self._add(port, got[port], judged[port], locate, measured=True))
         return min(first.values(), default=None)
 
     @property
@@ -117,41 +126,43 @@ class Comparison:
 
     def _add(
         self, port: str, value: Array, judged: Judged, locate: Locate, *, measured: bool
-    ) -> None:
+    ) -> Difference | None:
+        """Keeps the worst of a value, and returns its first failure, if any."""
         if judged.gap.size == 0:
-            return
+            return None
         share = judged.share.reshape(len(judged.gap), -1)
-        each_state = share.max(axis=1)
-        failing = np.flatnonzero(each_state > 1)
+        by_state = share.max(axis=1)
+        failing, known = np.flatnonzero(by_state > 1), np.where(np.isnan(by_state), -1.0, by_state)
         # The first failing state and the worst; the others have nothing to add.
-        for state in dict.fromkeys([*failing[:1].tolist(), int(each_state.argmax())]):
+        differences = []
+        for state in (*failing[:1].tolist(), int(known.argmax())):
             inside = np.unravel_index(int(share[state].argmax()), judged.gap.shape[1:])
             place = (state, *(int(axis) for axis in inside))
-            step, index = locate(port, *_split(place))
-            difference = _difference(port, step, index, place, value, judged, measured)
+            step, index = locate(port, state, place[1:])
             element = _element(self._elements.get(port, ()), index)
-            self._keep(dataclasses.replace(difference, element=element), state in failing)
-        if len(failing):
-            self._failures[port] = self._failures.get(port, 0) + len(failing)
+            differences.append(
+                _difference(port, step, index, place, value, judged, measured, element)
+            )
+        if not len(failing):
+            self._count(differences[0], 0)
+            return None
+        self._count(differences[-1], len(failing))
+        return differences[0]
 
-    def _keep(self, difference: Difference, failed: bool) -> None:
-        known = self.worst.get(difference.port)
+    def _count(self, difference: Difference, failures: int) -> None:
+        """Keeps a difference if it is the worst of its port, which failed so many times more."""
+        port = difference.port
+        known = self.worst.get(port)
         if known is None or difference.share > known.share:
-            self.worst[difference.port] = difference
-        if failed and self.first_failure is None:
-            self.first_failure = difference
+            self.worst[port] = difference
+        self._failures[port] = self._failures.get(port, 0) + failures
 
-    def _fail(self, difference: Difference) -> None:
-        self._failures[difference.port] = self._failures.get(difference.port, 0) + 1
-        self._keep(difference, failed=True)
+    def _fail(self, difference: Difference | None) -> None:
+        self.first_failure = self.first_failure or difference
 
 
-def _split(place: Index) -> tuple[int, Index]:
-    return place[0], place[1:]
-
-
-def _at_step(first: int) -> Locate:
-    return lambda port, state, inside: (first + state, inside)
+def _numbered(steps: Array) -> Locate:
+    return lambda port, state, inside: (int(steps[state]), inside)
 
 
 def _element(names: Sequence[str], place: Index) -> str:
@@ -159,7 +170,14 @@ def _element(names: Sequence[str], place: Index) -> str:
 
 
 def _difference(
-    port: str, step: int, index: Index, place: Index, value: Array, judged: Judged, measured: bool
+    port: str,
+    step: int,
+    index: Index,
+    place: Index,
+    value: Array,
+    judged: Judged,
+    measured: bool,
+    element: str,
 ) -> Difference:
     expected, got = float(judged.truth[place]), float(value[place])
     absolute, allowed = float(judged.gap[place]), float(judged.allowed[place])
@@ -172,6 +190,7 @@ def _difference(
         index=index,
         expected=expected,
         got=got,
+        element=element,
         allowed=allowed,
         roundings=ROUNDINGS * absolute / allowed if measured and allowed > 0 else None,
     )

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from roadworthy.errors import RoadworthyError
+from roadworthy.spec.run import Arrays
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.stepping import Arrays
 
 if TYPE_CHECKING:
     from roadworthy.originals.module import ModuleOriginal

@@ -11,10 +11,10 @@ import numpy as np
 
 from roadworthy.originals.original import TurningErrors, Yardstick
 from roadworthy.spec.port import Array
-from roadworthy.spec.stepping import Arrays, Script
+from roadworthy.spec.run import Arrays, Run, at
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.verification.budget import shaken, turned
-from roadworthy.verification.states import MOST_ROWS, Layout, OneStep, States, memory_key
+from roadworthy.verification.states import MOST_ROWS, OneStep, StateLayout, States, memory_key
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
 # Steps for which what has departed counts as departed: chaos comes back by chance, a comparison
@@ -36,7 +36,7 @@ class Departures:
     departed: Arrays
 
 
-def twins_in_turn(yardstick: Yardstick, layout: Layout, script: Script) -> tuple[int, ...]:
+def twins_in_turn(yardstick: Yardstick, layout: StateLayout, script: Run) -> tuple[int, ...]:
     """How many twins of either kind to ask at first, and how many where those say too little.
 
     Their work is counted, not timed, so that the same twins are asked on every machine.
@@ -44,14 +44,15 @@ def twins_in_turn(yardstick: Yardstick, layout: Layout, script: Script) -> tuple
     if not layout.rows_are_states:
         return (FEW_TWINS,)
     fresh = {each.name: each.fresh(script.rows) for each in layout.signature.memory}
-    one = layout.alone(layout.states([script.now(0)], [fresh]), 0)
+    start = States(layout.joined([at(script.inputs, 0)]), layout.joined([fresh], of_memory=True))
+    one = layout.alone(start, 0)
     each_twin = max(1, yardstick.work(one.inputs, one.memory) * script.steps * script.rows)
     first = min(TWINS, max(FEW_TWINS, MOST_WORK // (2 * each_twin)))
     return (TWINS,) if first == TWINS else (first, TWINS - first)
 
 
 def departures(
-    yardstick: Yardstick, layout: Layout, script: Script, rng: np.random.Generator, twins: int
+    yardstick: Yardstick, layout: StateLayout, script: Run, rng: np.random.Generator, twins: int
 ) -> Departures:
     """An own run of the graph, and how far twins depart from it.
 
@@ -68,7 +69,7 @@ def departures(
     departed: list[Arrays] = []
     own: list[Arrays] = []
     for step in range(script.steps):
-        now = layout.joined([script.now(step)])
+        now = layout.joined([at(script.inputs, step)])
         begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
         memory = {
             name: np.where(_like(begins, initial[name]), initial[name], value)
@@ -103,7 +104,9 @@ def departures(
     )
 
 
-def _errors(yardstick: Yardstick, layout: Layout, own: States, twins: int) -> TurningErrors | None:
+def _errors(
+    yardstick: Yardstick, layout: StateLayout, own: States, twins: int
+) -> TurningErrors | None:
     """What is measured at the states of the own run, for all twins of them."""
     if layout.rows_are_states and len(own) * twins > MOST_ROWS:  # they go through in several calls
         return None
@@ -115,7 +118,7 @@ def _errors(yardstick: Yardstick, layout: Layout, own: States, twins: int) -> Tu
 class _Runs:
     """Some runs side by side: every array has the runs first, and the states second."""
 
-    def __init__(self, layout: Layout, count: int) -> None:
+    def __init__(self, layout: StateLayout, count: int) -> None:
         self.count = count
         self._layout = layout
 
