@@ -44,7 +44,7 @@ REPRESENTATIVE_ENVIRONMENTS = (
 )  # fmt: skip
 
 # As many cases of a test run in `make test` as fit into so many seconds (tests/durations.json).
-LONGEST_S = 3.0
+LONGEST_S = 2.0
 # One of so many cases of a test that `make test` leaves out is in `make test-rest`.
 REST = 8
 
