@@ -11,7 +11,7 @@ import pytest
 
 import roadworthy as rw
 from tests import fingerprints
-from tests.fingerprinted import results
+from tests.fingerprinted import moved, results
 from tests.fingerprinted.children import ROOT
 
 
@@ -76,3 +76,23 @@ def test_the_commands_record_and_compare(tmp_path: Path) -> None:
     seen = call("compare")
     assert seen.returncode == 1
     assert seen.stdout.splitlines()[0] == "failing/rsample after: policy.onnx"
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        ('"source": "tests.verdicts.unusual.Chaos"', '"source": "tests.acceptance.unusual.Chaos"'),
+        ("hidden_inputs.py:57 (x)", "disguised.py:57 (x)"),
+        ("test_hidden_inputs.py:5", "test_disguised.py:5"),
+        ("tests/capture/failures/values.py:3", "tests/failing/values.py:3"),
+        ("tests.targets.test_c.X, targets.py:9", "tests.contract.test_c.X, targets.py:9"),
+    ],
+)
+def test_what_has_moved_is_compared_under_its_old_name(now: str, then: str) -> None:
+    assert moved.as_recorded(now) == then
+
+
+@pytest.mark.parametrize("name", moved.MOVED)
+def test_what_is_listed_as_moved_is_there(name: str) -> None:
+    place = ROOT / "tests" / name.replace(".", "/")
+    assert place.is_dir() or place.with_suffix(".py").is_file()

@@ -18,11 +18,11 @@ from tests.fingerprinted.results import Result, plain, seed, sums
 
 TESTS = (
     "adapters", "backends", "checkpoints", "emitting", "environment", "capture",
-    "doctor/test_diagnose.py", "doctor/test_pages.py", "failing", "styles",
-    "verification/test_findings.py", "verification/test_logits.py", "contract/test_c.py",
-    "contract/test_every_target.py", "contract/test_unusual.py", "acceptance/test_corners.py",
-    "acceptance/test_wrong_artifacts.py", "acceptance/test_wrong_modules.py",
-    "acceptance/test_wrong_policies.py", "test_door.py",
+    "doctor/test_diagnose.py", "doctor/test_fix.py", "doctor/test_pages.py",
+    "verification/test_findings.py", "verification/test_logits.py", "targets/test_c.py",
+    "targets/test_every_target.py", "every_policy/test_unusual.py", "verdicts/test_corners.py",
+    "verdicts/test_wrong_artifacts.py", "verdicts/test_wrong_modules.py",
+    "verdicts/test_wrong_policies.py", "test_door.py",
 )  # fmt: skip
 # Tests that share the exports of a registry: it is a suite of its own.
 SHARED = {"export_once", "exported", "verify_once", "verified", "export_environment_once"}

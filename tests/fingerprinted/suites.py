@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn, zeros
 
 import roadworthy as rw
+from tests.fingerprinted.moved import as_recorded
 
 # Makes a case; what it writes goes into the folder.
 Make = Callable[[Path], object]
@@ -47,7 +48,7 @@ def sources(makes: dict[str, Callable[[], Any]], **options: Any) -> Cases:
 def classes(module: Any, kind: type) -> dict[str, type]:
     """The classes of a kind that a module defines, in its order."""
     return {
-        f"{module.__name__.rpartition('.')[2]}.{name}": value
+        f"{as_recorded(module.__name__).rpartition('.')[2]}.{name}": value
         for name, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, kind)
         and value.__module__ == module.__name__
@@ -58,7 +59,7 @@ def environments() -> Cases:
     """The registry, and every small environment that is right or wrong in one way."""
     made = dict(_from("environment.environments").ENVIRONMENTS)
     plain = _from("environment.environments").plain
-    for name in ("mistakes", "disguised", "moving", "standing", "unvisited"):
+    for name in ("mistakes", "hidden_inputs", "late_changes", "harmless", "untaken_branches"):
         kinds = classes(_from(f"environment.{name}"), _from("environment.mistakes").Sound)
         made |= {name: partial(plain, kind) for name, kind in kinds.items()}
     return {
@@ -69,14 +70,14 @@ def environments() -> Cases:
 
 def good() -> Cases:
     """Policies that are unusual, natural, in a corner, or look as if they had state."""
-    natural, wrong = _from("capture.natural"), _from("acceptance.test_wrong_policies")
-    cases = sources(_from("acceptance.unusual").UNUSUAL)
-    cases |= sources({n: make for n, (make, _) in _from("acceptance.test_corners").GOOD.items()})
-    for kind, said in natural.NATURAL.items():
-        cases |= sources({kind.__name__: kind}, **({"example": natural.OBS} | said))
-    for name, (make, memory) in _from("styles.states").STATES.items():
+    idioms, wrong = _from("capture.idioms"), _from("verdicts.test_wrong_policies")
+    cases = sources(_from("verdicts.unusual").UNUSUAL)
+    cases |= sources({n: make for n, (make, _) in _from("verdicts.test_corners").GOOD.items()})
+    for kind, said in idioms.NATURAL.items():
+        cases |= sources({kind.__name__: kind}, **({"example": idioms.OBS} | said))
+    for name, (make, memory) in _from("capture.class_styles.states").STATES.items():
         cases |= sources({f"state {name}": make}, example={"obs": zeros(1, 4)}, memory=memory)
-    looks = {kind.__name__: kind for kind in _from("acceptance.look_alikes").LOOK_ALIKES}
+    looks = {kind.__name__: kind for kind in _from("verdicts.look_alikes").LOOK_ALIKES}
     cases |= sources(looks, example={"obs": zeros(1, 5)})
     alike = _from("capture.state.alike").ALIKE
     return cases | sources({kind.__name__: partial(wrong.bare, kind) for kind in alike})
@@ -84,9 +85,9 @@ def good() -> Cases:
 
 def refused() -> Cases:
     """Modules that are wrong in one way, alone and deep inside of another."""
-    wrong = _from("acceptance.test_wrong_policies")
+    wrong = _from("verdicts.test_wrong_policies")
     kinds = classes(_from("capture.refused"), nn.Module)
-    for name in ("acceptance.places", "capture.state.wrong", "capture.state.world",
+    for name in ("verdicts.places", "capture.state.wrong", "capture.state.world",
                  "capture.state.handed"):  # fmt: skip
         kinds |= classes(_from(name), nn.Module)
     alone = {name: partial(wrong.bare, kind) for name, kind in kinds.items()}
@@ -97,7 +98,7 @@ def refused() -> Cases:
 def failing() -> Cases:
     """Code as people write it, and as the finding tells to write it."""
     cases: Cases = {}
-    for name, case in _from("failing.cases").CASES.items():
+    for name, case in _from("capture.failures.cases").CASES.items():
         cases |= sources({f"{name} before": case.source_before})
         cases |= sources({f"{name} after": case.source_after}, **case.options)
     return cases
@@ -118,14 +119,14 @@ def patients() -> Cases:
 def people() -> Cases:
     """The first call of somebody new, and the one that the hint leads to."""
     cases: Cases = {}
-    for name, case in _from("people.everyone").everyone().items():
+    for name, case in _from("user_policies.everyone").everyone().items():
         for calls in (1, 2) if case.then else (1,):
             cases[f"{name}, call {calls}"] = partial(_called, case, calls)
     return cases
 
 
 def _called(case: Any, calls: int, folder: Path) -> None:
-    trying, module = _from("people.trying"), case.make()
+    trying, module = _from("user_policies.trying"), case.make()
     keywords = {"example": case.example, **case.keywords}
     error = trying.exported(module, folder, keywords)
     if calls == 2 and isinstance(error, rw.RoadworthyError):
@@ -137,7 +138,7 @@ def _called(case: Any, calls: int, folder: Path) -> None:
 
 
 def generated() -> Cases:
-    build, grammar = _from("generator.build"), _from("generator.grammar")
+    build, grammar = _from("random_policies.build"), _from("random_policies.grammar")
     made = {
         f"seed {seed:03d}": partial(lambda seed: build.source(grammar.generate(seed)), seed)
         for seed in range(SEEDS)
