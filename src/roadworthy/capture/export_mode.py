@@ -31,6 +31,7 @@ def export_mode(source: Source) -> Iterator[None]:
     for module in modules:
         _refuse_sparse(module)
     with (
+        torch.compiler.set_stance("force_eager"),  # what `torch.compile` made, as it was written
         ignoring(source.ignore),
         preserved(*modules),
         one_thread(),
