@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import roadworthy as rw
+from tests.environment.robot import feedforward
+from tests.environment.writing import InPlace
 
 # The usual backend of torch.compile still scripts a class of its own when it is first asked for.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -102,6 +104,18 @@ def test_the_user_s_own_stance_comes_back(tmp_path: Path) -> None:
     rw.export(Plain().eval(), tmp_path / "b", example=OBS)
     helper(torch.zeros(2))
     assert calls == [1]
+
+
+class CompiledWorld(InPlace):
+    def process_actions(self, actions: Tensor) -> None:
+        super().process_actions(squashed(actions))
+
+
+def test_an_environment_with_a_compiled_helper_is_exported(tmp_path: Path) -> None:
+    compiled = counters["frames"]["total"]
+    env = CompiledWorld()
+    rw.export_environment(env, feedforward(env), tmp_path / "b")
+    assert counters["frames"]["total"] == compiled
 
 
 class Branches(Plain):
