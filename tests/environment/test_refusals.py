@@ -30,7 +30,7 @@ from tests.environment.mistakes import (
     StepCounter,
     line,
 )
-from tests.environment.robot import Recurrent, Robot, feedforward
+from tests.environment.robot import Feedforward, Recurrent, Robot, feedforward
 
 FORGOTTEN = "and is not registered: it would be frozen"
 NUMBER = "is a Python number that changes, and the outputs depend on it: it would be frozen"
@@ -335,3 +335,25 @@ def test_actor_memory_needs_a_first_forward() -> None:
 def test_a_component_of_another_kind() -> None:
     with pytest.raises(UsageError, match="expected an Input, Output, Memory or Connection"):
         Sound().context_manager().add_component(nn.Linear(1, 1))
+
+
+def test_an_actor_of_another_width_is_refused_with_both(tmp_path: Path) -> None:
+    with pytest.raises(ExportError) as caught:
+        export_environment(Sound(), Feedforward(9, 2).eval(), tmp_path / "b")
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.where) == ("RW122", "compute_observations")
+    width = Sound().compute_observations().shape[-1]
+    assert f"observations of shape (1, {width})" in finding.what
+    assert f"its layer net.0 takes 9 numbers, and got {width}" in finding.what
+    assert "export the actor that was trained in this environment" in finding.hint
+
+
+def test_an_actor_that_raises_for_another_cause_is_shown_as_it_is(tmp_path: Path) -> None:
+    class Broken(Feedforward):
+        def forward(self, obs: torch.Tensor) -> torch.Tensor:
+            self.net(obs)
+            raise ArithmeticError("as it is")
+
+    width = Sound().compute_observations().shape[-1]
+    with pytest.raises(UsageError, match="raised ArithmeticError: as it is"):
+        export_environment(Sound(), Broken(width, 2).eval(), tmp_path / "b")

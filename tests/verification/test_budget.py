@@ -358,3 +358,21 @@ def test_an_original_on_other_kernels_is_judged_by_the_exact_value(
     budget = Budget(truth=zeros, rounding={"actions": np.ones((1, 1))}, seen=(zeros,), exact=True)
     judged = _judged("actions", budget, np.full((1, 1), own), np.full((1, 1), got))
     assert judged.failing.tolist() == [not passes]
+
+
+def test_logits_are_known_where_they_were_measured_and_nowhere_else() -> None:
+    """What an original gives shows no logits; the graph behind it does, at the states it is run."""
+    logits, actions = np.arange(20.0).reshape(4, 5), np.full(4, 4)
+    few = Budget(
+        truth={"logits 0": logits, "actions": actions},
+        rounding={"logits 0": np.full((4, 5), 1e-7), "actions": np.zeros(4)},
+        seen=({"actions": actions},),
+        exact=True,
+    )
+    places, others = np.array([0, 3, 6, 9]), np.array([1, 2, 4, 5])
+    spread = few.spread(places, {"actions": np.full(10, 4)})
+    assert np.isnan(spread.truth["logits 0"][others]).all()
+    whole = spread.measured(others, few)
+    assert np.array_equal(whole.truth["logits 0"][places], logits)
+    assert np.array_equal(whole.truth["logits 0"][others], logits)
+    assert np.array_equal(whole.rounding["logits 0"][others], np.full((4, 5), 1e-7))

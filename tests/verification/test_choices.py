@@ -68,3 +68,33 @@ def test_a_failure_has_causes_and_ports_without_the_onnx_target(tmp_path: Path) 
         "artifact = 0.5 · original",
         "the artifact lacks the action step ScaleOffset",
     ]
+
+
+class Frames(nn.Module):
+    """A DQN on frames that chooses inside of `forward`: large rows, of which few are measured."""
+
+    def __init__(self, size: int = 36) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Sequential(
+            nn.Conv2d(4, 8, 8, 4), nn.ReLU(), nn.Conv2d(8, 16, 4, 2), nn.ReLU(), nn.Flatten()
+        )
+        self.head = nn.Linear(self.body(torch.zeros(1, 4, size, size)).shape[1], 5)
+        self.frames = torch.zeros(1, 4, size, size)
+
+    def forward(self, frame: torch.Tensor) -> torch.Tensor:
+        self.frames = torch.cat([self.frames[:, 1:], frame], 1)
+        values: torch.Tensor = self.head(self.body(self.frames / 255.0))
+        return values.argmax(-1)
+
+
+@pytest.mark.slow
+def test_a_choice_that_is_measured_at_few_states_is_certified(tmp_path: Path) -> None:
+    bundle = rw.export(
+        Frames(),
+        tmp_path / "b",
+        example={"frame": torch.zeros(1, 1, 36, 36)},
+        memory={"frames": "frames"},
+        targets=["onnx", "c"],
+    )
+    assert rw.Certificate.from_bytes(bundle.files["certificate.json"]).passed

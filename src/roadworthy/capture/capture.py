@@ -21,6 +21,7 @@ from roadworthy.capture.state.hiding import own_code, refuse_hiding
 from roadworthy.capture.state.trail import Trail
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError, Finding
+from roadworthy.errors.lines import quoted_line
 from roadworthy.program import Program, source_name
 from roadworthy.source import Source
 from roadworthy.spec.signature import Signature
@@ -173,11 +174,26 @@ def _graph(
     module = analysis.source.module
     try:
         try:
-            return captured()
+            graph = captured()
         except Exception as error:
             if not reads_data(error, classes_of(module)):
                 raise
             with data_is_detached():
-                return captured()
+                graph = captured()
     except Exception as error:  # torch.export raises what it likes, user errors included
         raise capture_failure(error, type(module).__name__, module) from error
+    _refuse_branches(graph, module)
+    return graph
+
+
+def _refuse_branches(graph: torch.export.ExportedProgram, module: torch.nn.Module) -> None:
+    """An error for `torch.cond`: no target chooses a branch while it runs."""
+    for node in graph.graph.nodes:
+        if node.target is torch.ops.higher_order.cond:
+            raise ExportError(
+                "torch.cond runs one of two functions, for all rows at once, by the value of a "
+                "tensor; an artifact computes the same for every value",
+                code="RW103",
+                where=quoted_line(node.stack_trace or "") or type(module).__name__,
+                hint="compute both sides and choose, row by row: torch.where(condition, a, b)",
+            )

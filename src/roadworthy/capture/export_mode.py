@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
@@ -31,6 +31,7 @@ def export_mode(source: Source) -> Iterator[None]:
     for module in modules:
         _refuse_sparse(module)
     with (
+        uncompiled(),
         ignoring(source.ignore),
         preserved(*modules),
         one_thread(),
@@ -75,6 +76,12 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def uncompiled() -> AbstractContextManager[object]:
+    """What `torch.compile` made is called as it was written: the same function, and no wait."""
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from roadworthy.capture.export_mode import collecting_rarely, one_thread
+from roadworthy.capture.export_mode import collecting_rarely, one_thread, uncompiled
 from roadworthy.capture.memory import one_row
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitution import Read
@@ -97,7 +97,7 @@ def capture_environment(
     `contract` asks for what Exploy's controller can run.
     """
     env, actor = source.env, source.actor
-    with collecting_rarely(), preserved(env, actor), one_thread():
+    with collecting_rarely(), uncompiled(), preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
         env.prepare_export()
         wrong = registration.problems(source, contract=contract)

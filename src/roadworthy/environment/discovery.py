@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from roadworthy.capture.export_mode import one_thread
+from roadworthy.capture.export_mode import one_thread, uncompiled
 from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
@@ -56,7 +56,7 @@ def discover(env: ExportableEnvironment, actor: torch.nn.Module) -> Discovery:
     """
     refuse_other_types(env)
     source = EnvironmentSource(env, actor)
-    with preserved(env, actor), one_thread():
+    with uncompiled(), preserved(env, actor), one_thread():
         set_evaluation_mode(env, actor)
         env.prepare_export()
         halves = captured_halves(source)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.capture.devices import whole_float32
-from roadworthy.capture.export_mode import one_thread
+from roadworthy.capture.export_mode import one_thread, uncompiled
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.life import LEAST_STEPS, Life, arrays
@@ -61,7 +61,8 @@ def free_run(
 def lived(source: EnvironmentSource, horizon: Horizon) -> Life:
     """A life of the environment, from a reset on; it comes back as it was."""
     life = Life()
-    with preserved(*source.roots.values()), one_thread(), whole_float32(), eager(source):
+    roots = source.roots.values()
+    with uncompiled(), preserved(*roots), one_thread(), whole_float32(), eager(source):
         set_evaluation_mode(source.env, source.actor)
         source.env.prepare_export()
         with watch_ticks(source) as living:

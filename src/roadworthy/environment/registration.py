@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -77,7 +78,23 @@ def _tensors(source: EnvironmentSource, *, contract: bool) -> Iterator[Finding]:
 
 def _shapes(source: EnvironmentSource) -> Iterator[Finding]:
     with preserved(*source.roots.values()), torch.inference_mode():
-        actions = source.actor(source.env.compute_observations())
+        observations = source.env.compute_observations()
+        try:
+            with _layers_called(source.actor) as called:
+                actions = source.actor(observations)
+        except Exception:
+            layer, expected, got = called[-1] if called else ("", 0, 0)
+            if expected == got:
+                raise
+            shown = tuple(observations.shape) if isinstance(observations, torch.Tensor) else "them"
+            yield _finding(
+                "compute_observations",
+                f"returns observations of shape {shown}, and the actor is for others: its layer "
+                f"{layer} takes {expected} numbers, and got {got}",
+                "export the actor that was trained in this environment, or give the environment "
+                "the observations of its training",
+            )
+            return
     empty = source.env.empty_actions()
     if actions.shape != empty.shape:
         yield _finding(
@@ -85,6 +102,27 @@ def _shapes(source: EnvironmentSource) -> Iterator[Finding]:
             f"returns shape {tuple(empty.shape)}, the actor's actions have {tuple(actions.shape)}",
             "return zeros of the actions' shape",
         )
+
+
+@contextmanager
+def _layers_called(actor: torch.nn.Module) -> Iterator[list[tuple[str, int, int]]]:
+    """A list that grows with each layer that is called: its name, the width it takes and gets."""
+    called: list[tuple[str, int, int]] = []
+
+    def note(name: str, expected: int) -> Callable[[Any, tuple[Any, ...]], None]:
+        def hook(layer: Any, given: tuple[Any, ...]) -> None:
+            if given and isinstance(given[0], torch.Tensor) and given[0].ndim:
+                called.append((name, expected, given[0].shape[-1]))
+
+        return hook
+
+    with ExitStack() as hooks:
+        for name, layer in actor.named_modules():
+            expected = getattr(layer, "in_features", getattr(layer, "input_size", None))
+            if isinstance(expected, int):
+                handle = layer.register_forward_pre_hook(note(name, expected))
+                hooks.callback(handle.remove)
+        yield called
 
 
 def _shared(source: EnvironmentSource) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from roadworthy.capture.devices import whole_float32
+from roadworthy.capture.export_mode import uncompiled
 from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.numbers import write
 from roadworthy.environment.source import EnvironmentSource, Tensors, results
@@ -56,7 +57,7 @@ def environment_steps(
     source: EnvironmentSource, initial: Tensors, decimation: int
 ) -> Iterator[EnvironmentSteps]:
     """The environment, ready to step; it and its actor come back as they were afterwards."""
-    with preserved(*source.roots.values()), whole_float32():
+    with uncompiled(), preserved(*source.roots.values()), whole_float32():
         set_evaluation_mode(source.env, source.actor)
         source.env.prepare_export()
         yield EnvironmentSteps(source, initial, decimation)

@@ -66,6 +66,12 @@ class Budget:
             rounding[name] = self.elsewhere(name, value)
             rounding[name][places] = self.rounding[name]
             truth[name][places] = self.truth[name]
+        for name in [each for each in self.truth if each not in original]:
+            # The logits behind a choice: where they were not measured, nobody knows them.
+            shape = (len(next(iter(original.values()))), *self.truth[name].shape[1:])
+            truth[name], rounding[name] = np.full(shape, np.nan), np.full(shape, np.nan)
+            rounding[name][places] = self.rounding[name]
+            truth[name][places] = self.truth[name]
         seen = []
         for each in self.seen:
             whole = {name: np.array(original[name]) for name in each if name in original}
@@ -80,7 +86,7 @@ class Budget:
         for name, value in there.truth.items():
             truth[name], rounding[name] = truth[name].copy(), rounding[name].copy()
             truth[name][places] = value
-            rounding[name][places] = np.maximum(rounding[name][places], there.rounding[name])
+            rounding[name][places] = np.fmax(rounding[name][places], there.rounding[name])
         seen = []
         for own, other in zip(self.seen, there.seen, strict=True):
             whole = {name: value.copy() for name, value in own.items()}
