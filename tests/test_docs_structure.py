@@ -116,7 +116,7 @@ def test_files_that_the_architecture_names_exist() -> None:
     package = ROOT / "src" / "roadworthy"
     assert len(names) > 15
     for name in names:
-        places = [ROOT / name, package / name, *package.glob(f"*/{name}")]
+        places = [ROOT / name, package / name, *package.glob(f"**/{name}")]
         assert any(place.exists() for place in places), name
 
 
