@@ -96,10 +96,9 @@ def allowed() -> dict[str, set[str]]:
         names = set(re.findall(r"`(\w+)`", text))
         if "everything above" in text:
             names = set(found)
-        elif "everything up to" in text:
+        elif last := re.search(r"everything up to `(\w+)`", text):
             order = list(found)
-            (last,) = names - {"deploy"}
-            names |= set(order[: order.index(last) + 1])
+            names |= set(order[: order.index(last[1]) + 1])
         elif "everything but" in text:
             names = ROOMS - names - set(rooms)
         found |= dict.fromkeys(rooms, names)
