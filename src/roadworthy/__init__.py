@@ -70,7 +70,7 @@ __version__ = "0.1.0"
 
 # Where each name lives. Looked up on first use, so that importing the package costs nothing.
 _NAMES = {
-    "adapters": "Adapter",
+    "frameworks": "Adapter",
     "api.diagnose": "Diagnosis diagnose",
     "api.export": "export export_environment",
     "api.options": "ExportOptions",

@@ -107,7 +107,7 @@ class ExportPlan(ExportOptions):
         """What of this concerns the backends."""
         from roadworthy.backends import Settings
 
-        return Settings(**{each.name: getattr(self, each.name) for each in fields(Settings)})
+        return Settings(**{entry.name: getattr(self, entry.name) for entry in fields(Settings)})
 
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
@@ -123,7 +123,7 @@ class ExportPlan(ExportOptions):
 def options_in(options: ExportOptions | None) -> dict[str, Any]:
     """The fields of public options, by their names."""
     options = options or ExportOptions()
-    return {each.name: getattr(options, each.name) for each in fields(ExportOptions)}
+    return {entry.name: getattr(options, entry.name) for entry in fields(ExportOptions)}
 
 
 def with_keywords_of(
@@ -136,10 +136,10 @@ def with_keywords_of(
     theirs = inspect.signature(call).parameters
 
     def stated(function: Callable[P, R]) -> Callable[P, R]:
-        own = inspect.signature(function)
-        first, *others = own.parameters.values()
+        signature = inspect.signature(function)
+        first, *others = signature.parameters.values()
         parameters = [first, *(theirs[name] for name in names), *others]
-        function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return function
 
     return stated
@@ -147,12 +147,12 @@ def with_keywords_of(
 
 def refuse_bare_options(keywords: Mapping[str, Any]) -> None:
     """An error for an option that stands beside `options=`, and not in it."""
-    known = {each.name for each in fields(ExportOptions)}
+    known = {entry.name for entry in fields(ExportOptions)}
     bare = [name for name in keywords if name in known]
     if bare:
-        said = ", ".join(f"{name}={keywords[name]!r}" for name in bare)
+        shown = ", ".join(f"{name}={keywords[name]!r}" for name in bare)
         raise UsageError(
             f"{', '.join(bare)}: said to export itself",
             where="export(…)",
-            hint=f"these are options of the file: options=rw.ExportOptions({said})",
+            hint=f"these are options of the file: options=rw.ExportOptions({shown})",
         )

@@ -32,21 +32,21 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     from roadworthy.source import Source
 
     # Of the steps behind a policy none is the same as nothing said; of transforms it is not.
-    said = {
+    given = {
         name: value
         for name, value in keywords.items()
         if value is not None and (name, value) != ("action", ())
     }
     if isinstance(thing, (Source, EnvironmentSource)):
-        if said:
+        if given:
             raise UsageError(
-                f"given twice, in the Source and beside it: {', '.join(said)}",
+                f"given twice, in the Source and beside it: {', '.join(given)}",
                 hint="set every option in rw.Source(…) alone",
             )
         return thing
     if isinstance(thing, str):
         thing = Path(thing)
-    adapter = adapter_for(thing, said)
+    adapter = adapter_for(thing, given)
     if adapter is None:
         if isinstance(thing, Path):
             raise unreadable(thing)
@@ -57,11 +57,11 @@ def to_source(thing: Any, **keywords: Any) -> Described:
                 if inspect.isroutine(thing)
                 else "pass the module that acts, such as runner.alg.policy",
             )
-        refuse_unknown(KEYWORDS, said, f"a plain {type(thing).__name__}")
-        return plain_module(thing, **said)
+        refuse_unknown(KEYWORDS, given, f"a plain {type(thing).__name__}")
+        return plain_module(thing, **given)
     describe = adapter.load()
-    refuse_unknown(adapter.keywords(), said, adapter.noun or f"a {adapter.name} policy")
-    made = describe(thing, **said)
+    refuse_unknown(adapter.keywords(), given, adapter.noun or f"a {adapter.name} policy")
+    made = describe(thing, **given)
     if not isinstance(made, (Source, EnvironmentSource)):
         raise UsageError(
             f"the adapter {adapter.name!r} returned a {type(made).__name__}, expected a Source",
@@ -70,40 +70,40 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     return made
 
 
-def refuse_unknown(known: Sequence[str], said: Mapping[str, Any], whom: str) -> None:
+def refuse_unknown(known: Sequence[str], given: Mapping[str, Any], whom: str) -> None:
     """An error for every keyword that is not known."""
-    own = [name for name in known if name not in COMMON]
+    special = [name for name in known if name not in COMMON]
     findings = [
         Finding(
             code="RW001",
             where=f"export(…, {keyword}=…)",
             what=f"{whom} takes no {keyword!r}",
-            hint=_advice(keyword, known, own),
+            hint=_advice(keyword, known, special),
         )
-        for keyword in said
+        for keyword in given
         if keyword not in known
     ]
     if findings:
         raise UsageError(findings=findings)
 
 
-def _advice(keyword: str, known: Sequence[str], own: list[str]) -> str:
-    for names in (own, known):
+def _advice(keyword: str, known: Sequence[str], special: list[str]) -> str:
+    for names in (special, known):
         near = did_you_mean(keyword, names)
         if near.startswith("did"):
             return near
-    if not own:
+    if not special:
         return near
-    return f"beyond the common keywords it takes {', '.join(own)}"
+    return f"beyond the common keywords it takes {', '.join(special)}"
 
 
-def plain_module(module: Any, **said: Any) -> Source:
+def plain_module(module: Any, **given: Any) -> Source:
     """The source of a module that belongs to no framework."""
     from roadworthy.source import Source
 
-    if "example" not in said:
+    if "example" not in given:
         raise UsageError(
             "the example is missing: an export needs a value for every input",
             hint="pass example={'obs': torch.zeros(1, 48)}, batch axis first",
         )
-    return Source(module, **said)
+    return Source(module, **given)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.footprint import BOARDS, Footprint, footprint, size_in_bytes
-from roadworthy.cfolder.interface import interface
 from roadworthy.cli.console import out, print_json, size_text, table
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.spec.signature import Signature
+
+if TYPE_CHECKING:
+    from roadworthy.cfolder.footprint import Footprint
 
 
 def axis_sizes(said: list[str] | None) -> dict[str, int]:
@@ -40,6 +41,10 @@ def show(
 
     The exit code is 1 where it does not fit one of them.
     """
+    from roadworthy.cfolder.files import written
+    from roadworthy.cfolder.footprint import BOARDS, footprint, size_in_bytes
+    from roadworthy.cfolder.interface import interface
+
     limits = {
         name: None if words is None else size_in_bytes(words)
         for name, words in (("flash", flash), ("ram", ram))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,9 @@ from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.objects import explained
 from roadworthy.cli.options import AsJson, Canary, EpisodeSeed
 from roadworthy.cli.play import environment
-from roadworthy.show.compare import PolicyComparison
-from roadworthy.show.compare import compare as compare_bundles
+
+if TYPE_CHECKING:
+    from roadworthy.show.compare import PolicyComparison
 
 
 def compare(
@@ -36,6 +37,8 @@ def compare(
 
     roadworthy compare old new --env CartPole-v1 --episodes 50 -o compare.html
     """
+    from roadworthy.show.compare import compare as compare_bundles  # other verbs start without it
+
     with working(silent=as_json) as progress, explained(env or ""):
         found = compare_bundles(
             one,

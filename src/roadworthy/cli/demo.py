@@ -17,7 +17,6 @@ from roadworthy.errors import need
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
-from roadworthy.show.report import report
 from roadworthy.spec.bundle import CERTIFICATE
 from roadworthy.spec.certificate import Certificate
 
@@ -58,6 +57,7 @@ def demo(
     from roadworthy.api.export import export_source
     from roadworthy.api.options import ExportPlan
     from roadworthy.demo.policy import trained_actor
+    from roadworthy.show.report import report
 
     actor = trained_actor()
     with working(silent=as_json) as progress:

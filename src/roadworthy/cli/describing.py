@@ -63,8 +63,8 @@ class Described:
 
     def refuse_unreadable(self) -> None:
         """An error for an option that cannot be read: in time, before PyTorch is imported."""
-        for each in self.inputs or ():
-            _shape(each)
+        for text in self.inputs or ():
+            _shape(text)
         _pairs(self.memory, "--memory")
         if self.exploration is not None and self.exploration.lower() not in EXPLORATIONS:
             raise UsageError(
@@ -83,8 +83,8 @@ class Described:
     def keywords(self) -> dict[str, Any]:
         """What was said, as `rw.export` takes it; nothing for what was not said."""
         env = self.env
-        said = {
-            "example": dict(example(each) for each in self.inputs or ()) or None,
+        given = {
+            "example": dict(example(text) for text in self.inputs or ()) or None,
             "memory": dict(_pairs(self.memory, "--memory")) or None,
             "outputs": [None if name == "-" else name for name in self.outputs or ()] or None,
             "ignore": self.ignore or None,
@@ -95,18 +95,18 @@ class Described:
             **_values(self.settings, "--set"),
             **self.answers(),
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in given.items() if value is not None}
 
     def answers(self) -> dict[str, Any]:
         """What was said about a checkpoint alone."""
-        said = {
+        given = {
             "assume": dict(_pairs(self.assume, "--assume")) or None,
             "vecnormalize": self.vecnormalize,
             "frame_stack": self.frame_stack,
             "outputs": [name for name in (self.more or "").split(",") if name] or None,
             "trust": self.trust or None,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,21 +175,21 @@ def _shape(text: str) -> tuple[str, str, list[int]]:
     return match["name"], dtype, [int(size) for size in match["shape"].split(",") if size]
 
 
-def _pairs(said: list[str] | None, flag: str) -> list[tuple[str, str]]:
+def _pairs(given: list[str] | None, flag: str) -> list[tuple[str, str]]:
     """Name and value of each word of an option that takes `NAME=VALUE`."""
-    found = []
-    for text in said or ():
+    pairs = []
+    for text in given or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             hint = f"write NAME=VALUE, such as {_PAIRS[flag]}"
             raise UsageError(f"cannot read {flag} {text!r}", hint=hint)
-        found.append((name, value))
-    return found
+        pairs.append((name, value))
+    return pairs
 
 
-def _values(said: list[str] | None, flag: str) -> dict[str, Any]:
+def _values(given: list[str] | None, flag: str) -> dict[str, Any]:
     """Python values where they read as such, `file.py:name`, or text."""
-    return {name: _value(text) for name, text in _pairs(said, flag)}
+    return {name: _value(text) for name, text in _pairs(given, flag)}
 
 
 def _value(text: str) -> Any:

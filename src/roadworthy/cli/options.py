@@ -82,15 +82,15 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
         if not (isinstance(kind, type) and is_dataclass(kind)):
             parameters.append(_keyword(parameter.name, hint, parameter.default))
             continue
-        only = next((each.names for each in getattr(hint, "__metadata__", ())), None)
+        only = next((entry.names for entry in getattr(hint, "__metadata__", ())), None)
         types = get_type_hints(kind)
         options = [
-            _keyword(each.name, _option(each, types[each.name]), each.default)
-            for each in fields(kind)
-            if HELP in each.metadata and (only is None or each.name in only)
+            _keyword(entry.name, _option(entry, types[entry.name]), entry.default)
+            for entry in fields(kind)
+            if HELP in entry.metadata and (only is None or entry.name in only)
         ]
         parameters += options
-        taken[parameter.name] = (kind, [each.name for each in options])
+        taken[parameter.name] = (kind, [entry.name for entry in options])
 
     @functools.wraps(verb)
     def call(**values: Any) -> None:
@@ -99,7 +99,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
         verb(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__annotations__ = {entry.name: entry.annotation for entry in parameters}
     return call
 
 
@@ -110,5 +110,5 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _option(field: Field[Any], kind: Any) -> Any:
     """The type of a field as Typer reads it: annotated with what the field says of its option."""
-    said = {key: value for key, value in field.metadata.items() if key != FLAGS}
-    return Annotated[kind, typer.Option(*field.metadata.get(FLAGS, ()), **said)]
+    given = {key: value for key, value in field.metadata.items() if key != FLAGS}
+    return Annotated[kind, typer.Option(*field.metadata.get(FLAGS, ()), **given)]

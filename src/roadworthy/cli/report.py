@@ -11,7 +11,6 @@ from roadworthy.cli.console import out, print_json, working
 from roadworthy.cli.objects import explained
 from roadworthy.cli.options import AsJson, Canary, EpisodeSeed
 from roadworthy.cli.play import environment
-from roadworthy.show.report import report as write_report
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.limits import size_text
 
@@ -45,6 +44,8 @@ def report(
 
     roadworthy report flight.npz --bundle walker -o flight.html
     """
+    from roadworthy.show.report import report as write_report  # other verbs start without it
+
     shown = None if certificate is None else Certificate.from_bytes(certificate.read_bytes())
     with working(silent=as_json) as progress, explained(env or ""):
         place = write_report(

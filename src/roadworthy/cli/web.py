@@ -9,7 +9,6 @@ import typer
 
 from roadworthy.cli.console import out, print_json, working
 from roadworthy.cli.options import AsJson, Canary, Folder
-from roadworthy.show.playground.site import write_site
 from roadworthy.spec.limits import size_text
 
 
@@ -33,6 +32,8 @@ def web(
 
     roadworthy web cartpole -o site --env CartPole-v1
     """
+    from roadworthy.show.playground.site import write_site  # other verbs start without it
+
     with working(silent=as_json) as progress:
         site = write_site(folder, output, env=env, engine=engine, canary=canary, progress=progress)
     size = sum(each.stat().st_size for each in site.folder.iterdir())

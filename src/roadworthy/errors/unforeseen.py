@@ -1,4 +1,4 @@
-"""The border: whatever is raised inside and carries no finding leaves as one that does.
+"""Whatever is raised inside and carries no finding leaves as one that does.
 
 Every call that users make stands behind `answers`; the command line asks `unforeseen` itself. What
 was raised is kept as the cause. Interrupts and exits pass through, and so does what Python says of

@@ -67,26 +67,30 @@ def between(model: bytes, signature: Signature) -> Between | None:
 def _taken_out(
     whole: Message, graph: Message, choice: _Node, applies: Message, signature: Signature
 ) -> Between | None:
-    ports = {each.name for each in signature.outputs} | {each.output for each in signature.memory}
+    ports = {entry.name for entry in signature.outputs} | {
+        entry.output for entry in signature.memory
+    }
     if ports != set(choice.outputs):  # something is computed behind the choice
         return None
-    nodes = [_Node.of(each) for each in applies.inside("node")]
+    nodes = [_Node.of(entry) for entry in applies.inside("node")]
     infos = applies.inside("output")
     inner = dict(zip(choice.outputs, (info.text("name") for info in infos), strict=True))
-    entering = {each.text("name"): each for each in graph.inside("input")}
+    entering = {entry.text("name"): entry for entry in graph.inside("input")}
     constants = {
-        each.text("name"): each for part in (graph, applies) for each in part.inside("initializer")
+        entry.text("name"): entry
+        for part in (graph, applies)
+        for entry in part.inside("initializer")
     }
     maker = {name: node for node in nodes for name in node.outputs}
     handed_on = {
-        each.output
-        for each in signature.memory
-        if (node := maker.get(inner[each.output]))
-        and (node.operator, node.inputs) == ("Identity", (each.input,))
+        entry.output
+        for entry in signature.memory
+        if (node := maker.get(inner[entry.output]))
+        and (node.operator, node.inputs) == ("Identity", (entry.input,))
     }
     needed = {port: _needed(name, maker) for port, name in inner.items() if port not in handed_on}
     constant = tuple(port for port, names in needed.items() if not names & entering.keys())
-    if any(each.output in constant for each in signature.memory):
+    if any(entry.output in constant for entry in signature.memory):
         return None
     kept = [port for port in needed if port not in constant]
     used = set().union(*(needed[port] for port in kept)) if kept else set()
@@ -94,33 +98,33 @@ def _taken_out(
     known = entering.keys() | constants.keys() | maker.keys()
     if not kept or not reads or used - known or any(node.nests for node in nodes):
         return None
-    read = [each for name, each in constants.items() if name in used and name not in entering]
+    read = [entry for name, entry in constants.items() if name in used and name not in entering]
     given = [info for port, info in zip(choice.outputs, infos, strict=True) if port in kept]
     tick = {
         "node": [node.message.content for node in nodes if used.intersection(node.outputs)],
         "name": [memoryview(b"between")],
-        "initializer": [each.content for each in read],
+        "initializer": [entry.content for entry in read],
         "input": [entering[name].content for name in reads],
-        "output": [each.content for each in given],
+        "output": [entry.content for entry in given],
     }
     number = {key: number for key, (number, _) in MESSAGES["graph"].items()}
-    inside = _message((number[key], each) for key, contents in tick.items() for each in contents)
+    inside = _message((number[key], entry) for key, contents in tick.items() for entry in contents)
     (at, _), (metadata, _) = (MESSAGES["model"][key] for key in ("graph", "metadata_props"))
-    rest = [each for each in fields(whole.content) if each[0] not in (at, metadata)]
+    rest = [entry for entry in fields(whole.content) if entry[0] not in (at, metadata)]
     written = _message([*rest, (at, memoryview(inside))])
     return Between(written, reads, {port: inner[port] for port in kept}, constant)
 
 
 def _needed(name: str, maker: dict[str, _Node]) -> set[str]:
     """The names that a value is computed from, its own among them."""
-    found: set[str] = set()
+    made: set[str] = set()
     waiting = [name]
     while waiting:
-        each = waiting.pop()
-        if each and each not in found:
-            found.add(each)
-            waiting += maker[each].inputs if each in maker else ()
-    return found
+        entry = waiting.pop()
+        if entry and entry not in made:
+            made.add(entry)
+            waiting += maker[entry].inputs if entry in maker else ()
+    return made
 
 
 def _message(parts: Iterable[tuple[int, Field]]) -> bytes:
@@ -134,8 +138,8 @@ def _written(number: int, value: Field) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    made = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        made.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*made, number])

@@ -83,15 +83,17 @@ def summary(model: bytes) -> ModelSummary:
     """The ports, operators and opsets of any ONNX file."""
     whole = Message(model)
     graphs = whole.inside("graph")
-    weights = {each.text("name") for one in graphs for each in one.inside("initializer")}
+    weights = {message.text("name") for one in graphs for message in one.inside("initializer")}
     sides: tuple[Literal["input", "output"], ...] = ("input", "output")
-    ports = [_port(side, each) for side in sides for one in graphs for each in one.inside(side)]
-    counted = Counter(_operator(each) for each in whole.walk() if each.kind == "node")
+    ports = [
+        _port(side, message) for side in sides for one in graphs for message in one.inside(side)
+    ]
+    counted = Counter(_operator(message) for message in whole.walk() if message.kind == "node")
     opsets = whole.inside("opset_import")
     return ModelSummary(
         ports=tuple(port for port in ports if port.name not in weights),
         operators=dict(counted.most_common()),
-        opsets={each.text("domain"): each.number("version") or 0 for each in opsets},
+        opsets={message.text("domain"): message.number("version") or 0 for message in opsets},
         producer=whole.text("producer_name"),
     )
 
@@ -99,12 +101,14 @@ def summary(model: bytes) -> ModelSummary:
 def outline(model: bytes) -> ModelGraph:
     """The nodes and weights of an ONNX file; branches nest no deeper than _DEEPEST."""
     graphs = Message(model).inside("graph")
-    tensors = [each for one in graphs for each in one.inside("initializer")]
+    tensors = [message for one in graphs for message in one.inside("initializer")]
     weights = {
-        each.text("name"): (_dtype(each.number("data_type")), tuple(each.integers("dims")))
-        for each in tensors
+        message.text("name"): (_dtype(message.number("data_type")), tuple(message.integers("dims")))
+        for message in tensors
     }
-    return ModelGraph(nodes=tuple(n for each in graphs for n in _nodes(each, 0)), weights=weights)
+    return ModelGraph(
+        nodes=tuple(n for message in graphs for n in _nodes(message, 0)), weights=weights
+    )
 
 
 def _nodes(graph: Message, depth: int) -> tuple[ModelNode, ...]:

@@ -112,14 +112,14 @@ def _node(node: Message) -> Node:
 
 # In which field the value of an attribute is, and how it is read from there.
 _VALUES: dict[str, Callable[[Message], object]] = {
-    "f": lambda each: real(each.number("f") or 0),
-    "i": lambda each: each.number("i"),
-    "s": lambda each: each.text("s"),
-    "t": lambda each: _tensor(each.inside("t")[-1])[1],
-    "g": lambda each: _graph(each.inside("g")[-1]),
-    "strings": lambda each: tuple(each.texts("strings")),
-    "floats": lambda each: tuple(_floats(each)),
-    "ints": lambda each: tuple(each.integers("ints")),
+    "f": lambda value: real(value.number("f") or 0),
+    "i": lambda value: value.number("i"),
+    "s": lambda value: value.text("s"),
+    "t": lambda value: _tensor(value.inside("t")[-1])[1],
+    "g": lambda value: _graph(value.inside("g")[-1]),
+    "strings": lambda value: tuple(value.texts("strings")),
+    "floats": lambda value: tuple(_floats(value)),
+    "ints": lambda value: tuple(value.integers("ints")),
 }
 
 
@@ -130,10 +130,10 @@ def _attribute(attribute: Message) -> tuple[str, object]:
 
 def _floats(attribute: Message) -> list[float]:
     """Repeated floats, packed or not."""
-    found: list[float] = []
-    for each in attribute.all("floats"):
-        found += [real(each)] if isinstance(each, int) else np.frombuffer(each, "<f4").tolist()
-    return found
+    numbers: list[float] = []
+    for value in attribute.all("floats"):
+        numbers += [real(value)] if isinstance(value, int) else np.frombuffer(value, "<f4").tolist()
+    return numbers
 
 
 def _tensor(tensor: Message) -> tuple[str, Array]:
@@ -150,9 +150,11 @@ def _tensor(tensor: Message) -> tuple[str, Array]:
         array = np.frombuffer(raw[-1], dtype.newbyteorder("<")).astype(dtype)
     else:
         whole = [tensor.integers(key) for key in ("int32_data", "int64_data", "uint64_data")]
-        listed = [np.asarray(each) for each in whole if each]
+        listed = [np.asarray(value) for value in whole if value]
         listed += [
-            np.frombuffer(each, kind) for key, kind in _FLOATS.items() for each in tensor.parts(key)
+            np.frombuffer(value, kind)
+            for key, kind in _FLOATS.items()
+            for value in tensor.parts(key)
         ]
         flat = np.concatenate(listed) if listed else np.zeros(0, dtype)
         as_bits = dtype == np.float16 and flat.dtype.kind == "i"

@@ -81,20 +81,20 @@ class Message:
     def inside(self, field: str) -> list[Message]:
         """The messages in a field."""
         kind = self._numbers[field][1]
-        return [Message(each, kind) for each in self.parts(field)]
+        return [Message(value, kind) for value in self.parts(field)]
 
     def one(self, field: str) -> Message | None:
         """The message in a field that has one at most."""
-        found = self.parts(field)
-        return Message(found[-1], self._numbers[field][1]) if found else None
+        contents = self.parts(field)
+        return Message(contents[-1], self._numbers[field][1]) if contents else None
 
     def parts(self, field: str) -> list[memoryview]:
         """The bytes of the texts or messages in a field."""
-        return [each for each in self.all(field) if not isinstance(each, int)]
+        return [value for value in self.all(field) if not isinstance(value, int)]
 
     def texts(self, field: str) -> list[str]:
         try:
-            return [str(each, "utf-8") for each in self.parts(field)]
+            return [str(value, "utf-8") for value in self.parts(field)]
         except UnicodeDecodeError as error:
             raise NotAModel("a name in it is no text") from error
 
@@ -103,12 +103,12 @@ class Message:
 
     def integers(self, field: str) -> list[int]:
         """Numbers with a sign, packed or not."""
-        return [number for each in self.all(field) for number in _integers(each)]
+        return [number for value in self.all(field) for number in _integers(value)]
 
     def number(self, field: str) -> int | None:
         """A number that is there once, or None."""
-        found = self.integers(field)
-        return found[-1] if found else None
+        contents = self.integers(field)
+        return contents[-1] if contents else None
 
     def walk(self) -> Iterator[Message]:
         """This message and all within it, wherever a tensor may be. Files may nest deeply."""
@@ -126,36 +126,36 @@ _MAY_HOLD_TENSORS = ("training", "function", "graph", "node", "attribute", "spar
 
 def fields(message: memoryview) -> Iterator[tuple[int, Field]]:
     """Number and content of each field; numbers of fixed size as their bits."""
-    place, end = 0, len(message)
-    while place < end:
-        tag, place = _varint(message, place)
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _varint(message, at)
         kind = tag & 7
         if kind == 0:
-            value, place = _varint(message, place)
+            value, at = _varint(message, at)
             yield tag >> 3, value
             continue
         if kind == 2:  # text, or a message
-            size, place = _varint(message, place)
+            size, at = _varint(message, at)
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:  # groups, which onnx.proto does not have and other readers would skip
             raise NotAModel("it holds a kind of field that ONNX does not have")
-        if place + size > end:
+        if at + size > end:
             raise NotAModel("it ends in the middle of a field")
-        content = message[place : place + size]
+        content = message[at : at + size]
         yield tag >> 3, content if kind == 2 else int.from_bytes(content, "little")
-        place += size
+        at += size
 
 
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
     """A number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
-    while place < len(message) and shift < 70:
-        byte = message[place]
+    while at < len(message) and shift < 70:
+        byte = message[at]
         value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        at, shift = at + 1, shift + 7
         if byte < 128:
-            return value & (2**64 - 1), place
+            return value & (2**64 - 1), at
     raise NotAModel("it ends in the middle of a number")
 
 
@@ -168,9 +168,9 @@ def _integers(field: Field) -> Iterator[int]:
     if isinstance(field, int):
         yield _signed(field)
         return
-    place = 0
-    while place < len(field):
-        value, place = _varint(field, place)
+    at = 0
+    while at < len(field):
+        value, at = _varint(field, at)
         yield _signed(value)
 
 
