@@ -72,7 +72,7 @@ def _differing(
             known(name).differs is not None
             and node.target not in translated
             and (name not in ("lstm", "gru") or left_to_onnxruntime(node))
-            and (name not in ("to", "_to_copy") or _becomes_small(node))
+            and (not known(name).casts or _becomes_small(node))
             and not (known(name).doubles and _is_double(node))
         ):
             yield name, node

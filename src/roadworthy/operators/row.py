@@ -34,6 +34,7 @@ class Operator:
 
     name        in `torch.ops.aten`, without the mark of what is done in place
     values      where the elements of the result come from
+    casts       what was handed on has another type, or is on another device
     overwrites  of the first argument only the shape matters
     reduces     makes one element of a whole tensor, called without arguments
 
@@ -60,6 +61,7 @@ class Operator:
 
     name: str
     values: Values = ""
+    casts: bool = False
     overwrites: bool = False
     reduces: bool = False
     smooth: bool = False

@@ -209,9 +209,9 @@ OPERATORS = (
     Operator("upsample_nearest2d", onnx="resizing"),
     Operator("upsample_nearest3d", onnx="resizing"),
     # Another type, another shape, another place.
-    Operator("to", values="same", differs=CAST),
-    Operator("_to_copy", values="same", differs=CAST),
-    Operator("type_as", values="same"),
+    Operator("to", values="same", casts=True, differs=CAST),
+    Operator("_to_copy", values="same", casts=True, differs=CAST),
+    Operator("type_as", values="same", casts=True),
     Operator("clone", smooth=True, values="same"),
     Operator("contiguous", smooth=True, values="same"),
     Operator("detach", smooth=True, values="same"),

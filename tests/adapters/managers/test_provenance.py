@@ -46,3 +46,10 @@ def test_an_index_is_a_use_of_itself() -> None:
     found = used_by(lambda: [frames[place] + 1.0])
     assert used(place, found) == [True]
     assert used(frames, found) == [[False, False], [True, True], [False, False]]
+
+
+def test_what_may_leave_pytorch_is_used() -> None:
+    """What NumPy does with a copy is not seen."""
+    state = torch.arange(4.0)
+    found = used_by(lambda: [torch.from_numpy(state.to("cpu", copy=True).numpy() * 2)])
+    assert used(state, found) == [True] * 4
