@@ -38,7 +38,8 @@ class Operator:
     overwrites  of the first argument only the shape matters
     reduces     makes one element of a whole tensor, called without arguments
 
-    smooth      a little more of what enters gives a little more of what comes out
+    smooth      a little more of what enters gives a little more of what comes out; a quotient is,
+                where it is by what never changes, and `originals.exact` looks
     turns       the overloads for which a little more makes another result altogether
     chooses     the overloads whose input, along the last axis, is what a choice is made of
     rounds      how the result may be off

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from roadworthy.operators.table import known
+from roadworthy.originals.interpreting import chosen_by_row
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Steppable
 
@@ -29,15 +30,9 @@ class _ChoiceRecorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if known(getattr(func, "__name__", "")).chooses:
             value = args[0] if args else kwargs["input"]
-            dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
-            dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
-            if isinstance(dim, int) and dim in (-1, value.ndim - 1) and value.ndim > 1:
-                self._keep(value)
+            if chosen_by_row(value, args[1:], kwargs) and all(value is not e for e in self.found):
+                self.found.append(value)
         return func(*args, **kwargs)
-
-    def _keep(self, value: torch.Tensor) -> None:
-        if value.is_floating_point() and all(value is not each for each in self.found):
-            self.found.append(value)
 
 
 class _WatchedChoices:

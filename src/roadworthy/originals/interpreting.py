@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,10 +66,7 @@ class Recording(torch.fx.Interpreter):
         if not isinstance(entering, torch.fx.Node):
             return
         value = self.env[entering]
-        dim = choice.args[1] if len(choice.args) > 1 else choice.kwargs.get("dim")
-        dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
-        last = dim in (-1, value.ndim - 1) and value.ndim > 1
-        if last and value.is_floating_point():
+        if chosen_by_row(value, choice.args[1:], choice.kwargs):
             self._chosen_from.setdefault(entering, value.clone())
 
 
@@ -284,6 +281,14 @@ def chooses(target: object) -> bool:
     """Whether what enters a node along its last axis is what a choice is made of."""
     name = name_of(target)
     return bool(name) and getattr(target, "_overloadname", "") in known(name).chooses
+
+
+def chosen_by_row(value: torch.Tensor, others: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether a choice goes along the last axis of floats; `others` are its further arguments."""
+    dim = others[0] if others else named.get("dim", named.get("axis"))
+    dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
+    last = isinstance(dim, int) and dim in (-1, value.ndim - 1) and value.ndim > 1
+    return last and value.is_floating_point()
 
 
 @contextmanager
