@@ -148,7 +148,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     apart: with all tests collected that takes a fifth of an export. Nothing of a test is set apart.
     """
     if hasattr(session.config, "workerinput"):
-        importlib.import_module("roadworthy.exporting")
+        importlib.import_module("roadworthy.api.export")
         gc.collect()
         gc.freeze()
 
