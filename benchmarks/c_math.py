@@ -135,7 +135,7 @@ HEAD = "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <st
 
 def program(name: str) -> str:
     """The C that compares one function."""
-    text = resources.files("roadworthy.cfile.library").joinpath("math.c").read_text()
+    text = resources.files("roadworthy.targets.c.library").joinpath("math.c").read_text()
     reference = FUNCTIONS[name][0]
     return f"{HEAD}{text}{EXTRA}{DRIVER.replace('FUNCTION', name).replace('REFERENCE', reference)}"
 

@@ -29,10 +29,10 @@ from c_engines import ENVIRONMENTS, GO1, exported, inputs, sources
 from step_latency import plain_session
 
 import roadworthy as rw
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.interface import interface
 from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import BATCH, Array
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.interface import interface
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=gnu99", "-O3", "-march=native", "-fno-trapping-math", "-fPIC", "-shared")

@@ -23,13 +23,13 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.environment import ExportableEnvironment, Input, Memory, Output
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors.quiet import quiet
 from roadworthy.runtime.latency import interleaved
 from roadworthy.spec.bundle import POLICY
+from roadworthy.targets.onnx.backend import OnnxBackend
 
 DECIMATION = 4
 

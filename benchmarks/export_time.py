@@ -25,9 +25,9 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
 from roadworthy.errors.quiet import quiet
+from roadworthy.targets.onnx.backend import OnnxBackend
 
 ROWS = 3
 BARE = "bare torch"

@@ -23,15 +23,15 @@ import torch
 from operator_cases import ALONE, Function, Kind, kinds
 from torch import Tensor, nn
 
-from roadworthy.backends import Settings
-from roadworthy.backends.onnx import OnnxBackend
-from roadworthy.backends.translations import own_translations
+from roadworthy.capture.program import Program
 from roadworthy.errors import ExportError
 from roadworthy.operators.row import Difference as Known
 from roadworthy.operators.table import OPERATORS
-from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
+from roadworthy.targets.backend import Settings
+from roadworthy.targets.onnx.backend import OnnxBackend
+from roadworthy.targets.onnx.translations import own_translations
 
 # As far from the float64 value as so many times PyTorch's own result, and so many ulps, is near.
 TIMES, ULPS = 4.0, 8.0

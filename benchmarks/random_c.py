@@ -38,11 +38,11 @@ import roadworthy as rw
 from roadworthy.api.export import captured
 from roadworthy.api.options import ExportPlan
 from roadworthy.capture.capture import captured_graph
-from roadworthy.cfile.lowering import Unsupported
+from roadworthy.capture.program import Program
 from roadworthy.doctor.fixes.dtypes import is_low
-from roadworthy.program import Program
 from roadworthy.runtime import compiler
 from roadworthy.runtime.load import load
+from roadworthy.targets.c.lowering import Unsupported
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.random_policies import build, comparing, grammar, stepping

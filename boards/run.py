@@ -22,11 +22,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.footprint import BOARDS
-from roadworthy.cfolder.interface import Interface, interface
 from roadworthy.errors import RoadworthyError
 from roadworthy.spec.bundle import POLICY, Bundle
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.footprint import BOARDS
+from roadworthy.targets.c.folder.interface import Interface, interface
 
 HERE = Path(__file__).parent
 STEPS = 100

@@ -33,9 +33,13 @@ FIRST = (
 )  # fmt: skip
 # Title → where the names of a theme live; the first that fits has a name.
 THEMES = {
-    "Describing a policy": ("roadworthy.source", "roadworthy.spec.port", "roadworthy.api.options"),
+    "Describing a policy": (
+        "roadworthy.capture.source",
+        "roadworthy.spec.port",
+        "roadworthy.api.options",
+    ),
     "Normalisers and action steps": ("roadworthy.spec.transforms",),
-    "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.envs"),
+    "Running": ("roadworthy.runtime", "roadworthy.spec.signature", "roadworthy.runtime.gym"),
     "Seeing": ("roadworthy.show", "roadworthy.show.playground", "roadworthy.spec.flight"),
     "Diagnosing": ("roadworthy.api.diagnose",),
     "Other frameworks": (

@@ -84,7 +84,7 @@ def test_links_inside_the_reference_lead_to_a_heading(write_api: ModuleType) -> 
 
 def test_architecture_has_a_paragraph_for_every_room() -> None:
     chapter = ARCHITECTURE.partition("## The rooms")[2].partition("\n## ")[0]
-    assert set(re.findall(r"\*\*`(\w+)`\*\*", chapter)) == ROOMS | BASE
+    assert set(re.findall(r"\*\*`([\w.]+)`\*\*", chapter)) == ROOMS | BASE
 
 
 def allowed() -> dict[str, set[str]]:
@@ -92,11 +92,11 @@ def allowed() -> dict[str, set[str]]:
     table = ARCHITECTURE.partition("| room | may import |")[2].partition("\n\n")[0]
     found: dict[str, set[str]] = {}
     for row in table.splitlines()[2:]:
-        rooms, text = (re.findall(r"`(\w+)`", row.split("|")[1]), row.split("|")[2])
-        names = set(re.findall(r"`(\w+)`", text))
+        rooms, text = (re.findall(r"`([\w.]+)`", row.split("|")[1]), row.split("|")[2])
+        names = set(re.findall(r"`([\w.]+)`", text))
         if "everything above" in text:
             names = set(found)
-        elif last := re.search(r"everything up to `(\w+)`", text):
+        elif last := re.search(r"everything up to `([\w.]+)`", text):
             order = list(found)
             names |= set(order[: order.index(last[1]) + 1])
         elif "everything but" in text:

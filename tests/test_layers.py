@@ -18,43 +18,32 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 # Everyone may use it, and it uses nobody.
 BASE = {"errors"}
-CAPTURING = {"errors", "targets", "spec", "operators", "program", "source", "capture"}
-ASKING = {"errors", "targets", "spec", "runtime", "envs", "originals", "verification"}
+CAPTURING = {"errors", "spec", "operators", "capture"}
+ASKING = {"errors", "spec", "runtime", "runtime.gym", "verification.originals", "verification"}
 CORE = {
-    *CAPTURING, *ASKING, "cfile", "cfolder", "backends", "doctor", "environment", "frameworks",
+    *CAPTURING, *ASKING, "targets.c", "targets.c.folder", "targets", "doctor", "environment",
+    "frameworks",
 }  # fmt: skip
-# Part → the parts it may import, besides itself.
+# Room → the rooms it may import, besides itself. A room may lie in another, and is one of its own.
 MAY_IMPORT = {
     "errors": set(),
-    "targets": {"errors"},
-    "spec": {"errors", "targets"},
+    "spec": {"errors"},
     "operators": {"errors"},
-    "program": {"errors", "spec"},
-    "source": {"errors", "spec"},
-    "capture": {"errors", "spec", "operators", "program", "source"},
-    "cfile": {"errors", "spec"},
-    "cfolder": {"errors", "spec", "cfile"},
-    "runtime": {"errors", "targets", "spec", "cfile"},
-    "backends": {
-        "errors",
-        "targets",
-        "spec",
-        "operators",
-        "program",
-        "cfile",
-        "cfolder",
-        "runtime",
-    },
-    "originals": {*CAPTURING, "runtime"},
-    "envs": {"errors", "spec", "runtime"},
-    "verification": {"errors", "targets", "spec", "runtime", "envs", "originals"},
+    "capture": {"errors", "spec", "operators"},
+    "targets.c": {"errors", "spec"},
+    "targets.c.folder": {"errors", "spec", "targets.c"},
+    "runtime": {"errors", "spec", "targets.c"},
+    "targets": {*CAPTURING, "targets.c", "targets.c.folder", "runtime"},
+    "verification.originals": {*CAPTURING, "runtime"},
+    "runtime.gym": {"errors", "spec", "runtime"},
+    "verification": {"errors", "spec", "runtime", "runtime.gym", "verification.originals"},
     "environment": {*CAPTURING, *ASKING},
-    "frameworks": {*CAPTURING, "envs", "environment"},
-    "doctor": {*CAPTURING, "originals"},
+    "frameworks": {*CAPTURING, "runtime.gym", "environment"},
+    "doctor": {*CAPTURING, "verification.originals"},
     "api": CORE,
     # Rooms that hang on the core by one door each: it does not know them, nor do they each other.
-    "show": {"errors", "spec", "cfile", "runtime", "envs", "doctor"},
-    "deploy": {"errors", "targets", "spec", "runtime"},
+    "show": {"errors", "spec", "targets.c", "runtime", "runtime.gym", "doctor"},
+    "deploy": {"errors", "spec", "runtime"},
     "compat": {*CORE, "api", "deploy"},
     "demo": set(),
     "cli": {*CORE, "api", "show", "deploy", "demo"},
@@ -62,11 +51,11 @@ MAY_IMPORT = {
 }
 # What a robot imports: it has neither PyTorch nor ONNX.
 RUNNING = {
-    "errors", "targets", "spec", "cfile", "cfolder", "runtime", "envs", "verification", "show",
-    "api/verify.py", "api/shrink.py", "api/write_c.py",
+    "errors", "spec", "targets.c", "targets.c.folder", "runtime", "runtime.gym", "verification",
+    "show", "api/verify.py", "api/shrink.py", "api/write_c.py",
 }  # fmt: skip
 # The abstract original knows no PyTorch; its implementations do.
-CONTRACT = "originals/original.py"
+CONTRACT = "verification/originals/original.py"
 # These look into ONNX files, and are imported only where a check failed.
 READS_ONNX = {"verification/artifact_values.py", "verification/first_divergence.py"}
 
@@ -76,7 +65,14 @@ def name(path: Path) -> str:
 
 
 def part(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return room(path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."))
+
+
+def room(module: str) -> str:
+    """The innermost room that a module of ours lies in, by its dotted name."""
+    while module not in MAY_IMPORT and "." in module:
+        module = module.rpartition(".")[0]
+    return module
 
 
 def runs_on_a_robot(path: Path) -> bool:
@@ -90,10 +86,11 @@ def imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide the direction"
-            if node.module == "roadworthy":
-                yield from (f"roadworthy.{alias.name}" for alias in node.names)
+            module = node.module or ""
+            if (PACKAGE.parent / module.replace(".", "/")).is_dir():  # a package: its modules
+                yield from (f"{module}.{alias.name}" for alias in node.names)
             else:
-                yield node.module or ""
+                yield module
 
 
 def everywhere(path: Path) -> set[str]:
@@ -106,7 +103,8 @@ def at_import(path: Path) -> set[str]:
 
 
 def parts_of(names: set[str]) -> set[str]:
-    return {each.split(".")[1] for each in names if each.startswith("roadworthy.")}
+    ours = (each for each in names if each.startswith("roadworthy."))
+    return {room(each.removeprefix("roadworthy.")) for each in ours}
 
 
 def roots_of(names: set[str]) -> set[str]:
@@ -144,8 +142,10 @@ def test_onnxruntime_has_one_door(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in MODULES if runs_on_a_robot(p)], ids=name)
 def test_verification_knows_the_original_by_its_contract_alone(path: Path) -> None:
-    asked = {each for each in everywhere(path) if each.startswith("roadworthy.originals")}
-    assert asked <= {"roadworthy.originals.original"}
+    asked = {
+        each for each in everywhere(path) if each.startswith("roadworthy.verification.originals")
+    }
+    assert asked <= {"roadworthy.verification.originals.original"}
 
 
 def test_the_contract_of_the_original_knows_no_pytorch() -> None:

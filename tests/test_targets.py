@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from roadworthy import targets
 from roadworthy.cli import options
 from roadworthy.errors import UsageError
-from roadworthy.targets import TARGETS, Target
+from roadworthy.spec import targets
+from roadworthy.spec.targets import TARGETS, Target
 
 ROWS = pytest.mark.parametrize("row", TARGETS.values(), ids=lambda row: row.name)
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from roadworthy.api.options import ExportOptions as ExportOptions
     from roadworthy.api.to_source import to_source as to_source
     from roadworthy.api.verify import verify as verify
+    from roadworthy.capture.source import Argument as Argument
+    from roadworthy.capture.source import Attribute as Attribute
+    from roadworthy.capture.source import Source as Source
     from roadworthy.compat.isaaclab import export_policy_as_onnx as export_policy_as_onnx
     from roadworthy.deploy.emit.writing import emit as emit
     from roadworthy.environment.discovery import discover as discover
-    from roadworthy.envs.closed_loop import ClosedLoop as ClosedLoop
-    from roadworthy.envs.play import Episodes as Episodes
-    from roadworthy.envs.play import play as play
     from roadworthy.errors import BatchSpecialised as BatchSpecialised
     from roadworthy.errors import BundleCorrupt as BundleCorrupt
     from roadworthy.errors import BundleError as BundleError
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from roadworthy.errors import UsageError as UsageError
     from roadworthy.frameworks import Adapter as Adapter
     from roadworthy.runtime.flight import FlightRecorder as FlightRecorder
+    from roadworthy.runtime.gym.closed_loop import ClosedLoop as ClosedLoop
+    from roadworthy.runtime.gym.play import Episodes as Episodes
+    from roadworthy.runtime.gym.play import play as play
     from roadworthy.runtime.load import load as load
     from roadworthy.runtime.policy import Policy as Policy
     from roadworthy.runtime.protocol import PolicyLike as PolicyLike
@@ -49,9 +52,6 @@ if TYPE_CHECKING:
     from roadworthy.show.compare import compare as compare
     from roadworthy.show.playground.site import web as web
     from roadworthy.show.report import report as report
-    from roadworthy.source import Argument as Argument
-    from roadworthy.source import Attribute as Attribute
-    from roadworthy.source import Source as Source
     from roadworthy.spec.bundle import Bundle as Bundle
     from roadworthy.spec.certificate import Certificate as Certificate
     from roadworthy.spec.flight import FlightRecord as FlightRecord
@@ -79,8 +79,8 @@ _NAMES = {
     "compat.isaaclab": "export_policy_as_onnx",
     "deploy.emit.writing": "emit",
     "environment.discovery": "discover",
-    "envs.closed_loop": "ClosedLoop",
-    "envs.play": "Episodes play",
+    "runtime.gym.closed_loop": "ClosedLoop",
+    "runtime.gym.play": "Episodes play",
     "errors": "BatchSpecialised BundleCorrupt BundleError CertificateFailed ExportError Finding "
     "InternalError MissingExtra PortMismatch RoadworthyError RoadworthyWarning UsageError",
     "runtime.flight": "FlightRecorder",
@@ -91,7 +91,7 @@ _NAMES = {
     "show.compare": "PolicyComparison compare",
     "show.playground.site": "web",
     "show.report": "report",
-    "source": "Argument Attribute Source",
+    "capture.source": "Argument Attribute Source",
     "spec.bundle": "Bundle",
     "spec.certificate": "Certificate",
     "spec.flight": "FlightRecord",
@@ -111,7 +111,7 @@ _EXPORT_SIDE = (
     "roadworthy.environment",
     "roadworthy.api.export",
     "roadworthy.api.options",
-    "roadworthy.source",
+    "roadworthy.capture.source",
 )
 
 __all__ = ["__version__", *_HOMES]

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.api import publish
-from roadworthy.backends.differences import differences
 from roadworthy.spec.certificate import Certificate
+from roadworthy.targets.onnx.differences import differences
 
 
 class Masked(nn.Module):

@@ -16,13 +16,13 @@ from onnxscript import opset18
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.backends import Settings
-from roadworthy.backends.differences import differences
+from roadworthy.capture.program import Program
 from roadworthy.errors import ExportError
-from roadworthy.program import Program
 from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
+from roadworthy.targets.backend import Settings
+from roadworthy.targets.onnx.differences import differences
 
 # torch.onnx warns of its own parts; the backend keeps it quiet, torch.export does not.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -7,9 +7,9 @@ import torch
 from onnxscript import rewriter
 from torch import Tensor, nn
 
-from roadworthy.backends import rewriting, torchlib
-from roadworthy.backends.translations import own_translations
 from roadworthy.errors.quiet import quiet
+from roadworthy.targets.onnx import rewriting, torchlib
+from roadworthy.targets.onnx.translations import own_translations
 
 
 class Halves(nn.Module):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.backends import settled
+from roadworthy.targets.onnx import settled
 
 
 class Renamed(nn.Module):

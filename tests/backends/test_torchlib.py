@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.onnx._internal import exporter
 from torch.onnx._internal.exporter import _core
 
-from roadworthy.backends import torchlib
-from roadworthy.backends.torchlib import onnx_program
+from roadworthy.targets.onnx import torchlib
+from roadworthy.targets.onnx.torchlib import onnx_program
 from tests.conftest import Exported
 
 # torch.onnx warns of its own parts; the backend keeps it quiet.

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.backends import Settings
-from roadworthy.backends.onnx import OnnxBackend
 from roadworthy.capture.capture import capture
+from roadworthy.targets.backend import Settings
+from roadworthy.targets.onnx.backend import OnnxBackend
 from tests.policies import CASES
 
 

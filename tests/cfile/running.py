@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from roadworthy.cfile import kernels, library
-from roadworthy.cfile.constants import HANDED
-from roadworthy.cfile.kernels.panels import PANELS, Panels, Storage
-from roadworthy.cfile.source import HEAD, VECTORS, Code, code, widths
 from roadworthy.runtime import compiler, trust
 from roadworthy.spec.onnx_graph import read
+from roadworthy.targets.c import kernels, library
+from roadworthy.targets.c.constants import HANDED
+from roadworthy.targets.c.kernels.panels import PANELS, Panels, Storage
+from roadworthy.targets.c.source import HEAD, VECTORS, Code, code, widths
 
 STRICT = (
     "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wshadow",

@@ -12,11 +12,11 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.footprint import BOARDS, Footprint, footprint, size_in_bytes
-from roadworthy.cfolder.interface import interface
 from roadworthy.cli.app import app
 from roadworthy.errors import UsageError
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.footprint import BOARDS, Footprint, footprint, size_in_bytes
+from roadworthy.targets.c.folder.interface import interface
 from tests.conftest import Exported
 
 HERE = next(board for board in BOARDS if board.name == "this machine")

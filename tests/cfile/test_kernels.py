@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from roadworthy.cfile.kernels import dense, panels
-from roadworthy.cfile.values import Buffer
+from roadworthy.targets.c.kernels import dense, panels
+from roadworthy.targets.c.values import Buffer
 from tests.cfile.running import kernel, pointer
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from roadworthy.cfile.loops import nest, tabled
+from roadworthy.targets.c.loops import nest, tabled
 
 
 def visited(found, column: int) -> list[int]:  # type: ignore[no-untyped-def]

@@ -13,9 +13,9 @@ from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.case.test_case import TestCase
 
-from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfile.operators import OPERATORS
 from roadworthy.errors import BundleError
+from roadworthy.targets.c.lowering import Unsupported
+from roadworthy.targets.c.operators import OPERATORS
 from tests.cfile.running import run
 
 Feeds = dict[str, np.ndarray]

@@ -12,11 +12,11 @@ import pytest
 import torch
 from onnx import helper
 
-from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfile.source import code
 from roadworthy.runtime import compiler
 from roadworthy.runtime.telemetry import silent_onnxruntime
 from roadworthy.spec.onnx_graph import read
+from roadworthy.targets.c.lowering import Unsupported
+from roadworthy.targets.c.source import code
 from tests.cfile.running import model, run
 
 onnxruntime = silent_onnxruntime()

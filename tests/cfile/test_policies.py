@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.interface import interface
-from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import ExportError
 from roadworthy.spec.bundle import TRACE
 from roadworthy.spec.trace import Trace
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.interface import interface
+from roadworthy.targets.c.folder.selftest import selftest
 from tests.cfile.running import STRICT, built
 from tests.conftest import Exported, ExportedEnvironment
 from tests.environment.environments import ENVIRONMENTS

@@ -9,9 +9,9 @@ import pytest
 
 from roadworthy.api.export import captured
 from roadworthy.api.options import ExportPlan
-from roadworthy.cfile.lowering import Unsupported
 from roadworthy.errors import RoadworthyError
 from roadworthy.runtime.load import load
+from roadworthy.targets.c.lowering import Unsupported
 from tests.random_policies import build, comparing, grammar
 from tests.random_policies.policy import Input, Node, Policy
 

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 import roadworthy as rw
 from roadworthy.api.shrink import shrink
 from roadworthy.api.write_c import write_c
-from roadworthy.cfolder.interface import interface
-from roadworthy.cfolder.selftest import selftest
 from roadworthy.cli.app import app
 from roadworthy.errors import ExportError
 from roadworthy.spec.bundle import TRACE
 from roadworthy.spec.trace import Trace
+from roadworthy.targets.c.folder.interface import interface
+from roadworthy.targets.c.folder.selftest import selftest
 from tests.cfile.running import STRICT
 from tests.conftest import Exported
 

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 import roadworthy as rw
 from roadworthy.api.shrink import shrink
-from roadworthy.cfile.kernels.panels import Storage, stored
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.interface import interface
 from roadworthy.cli.app import app
 from roadworthy.errors import CertificateFailed
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.interface import interface
+from roadworthy.targets.c.kernels.panels import Storage, stored
 from tests.cfile.running import STRICT, built, model, run
 from tests.conftest import Exported
 

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
-from roadworthy.backends.operators import (
+from roadworthy.cli.app import app
+from roadworthy.targets.onnx.operators import (
     Operator,
     PrecisionChange,
     first_precision_change,
     operators,
     port_dtypes,
 )
-from roadworthy.cli.app import app
 from tests.conftest import Exported
 
 

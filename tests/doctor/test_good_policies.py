@@ -13,7 +13,7 @@ from roadworthy.capture.capture import capture
 from roadworthy.capture.export_mode import export_mode
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.patient import Patient
-from roadworthy.originals.owners import owners
+from roadworthy.verification.originals.owners import owners
 from tests.policies import CASES
 from tests.tiers import REPRESENTATIVES, representative
 

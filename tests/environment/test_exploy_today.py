@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import roadworthy as rw
+from roadworthy.capture.program import Program
 from roadworthy.compat.exploy import (
     ExportableActor,
     ExportableEnvironment,
@@ -32,7 +33,6 @@ from roadworthy.compat.exploy.contract import unmet
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import RoadworthyError, UsageError
-from roadworthy.program import Program
 from tests.environment.eager import differing, facts
 from tests.environment.robot import Recurrent, feedforward
 from tests.environment.robots import PdFourTicks

@@ -18,7 +18,7 @@ from roadworthy.environment.life import LEAST_STEPS, Life
 from roadworthy.environment.nudging import Suspect, Trials
 from roadworthy.environment.source import describe
 from roadworthy.environment.ticks import eager, watch_ticks
-from roadworthy.originals.original import NoYardstick
+from roadworthy.verification.originals.original import NoYardstick
 from tests.environment.test_simulator_habits import Cart, actor
 
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy import export_environment
-from roadworthy.backends.refusals import Place, runtime_failure
 from roadworthy.environment import ExportableActor
 from roadworthy.environment.reaching import reach
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import captured_halves
 from roadworthy.errors import UsageError
+from roadworthy.targets.onnx.refusals import Place, runtime_failure
 from tests.environment import untaken_branches
 from tests.environment.mistakes import Sound
 from tests.environment.robot import feedforward

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from roadworthy.envs.batch import EnvStep, env_batch
+from roadworthy.runtime.gym.batch import EnvStep, env_batch
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 

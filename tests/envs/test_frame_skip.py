@@ -12,8 +12,8 @@ import pytest
 
 import roadworthy as rw
 from roadworthy import demo
-from roadworthy.envs.batch import env_batch
-from roadworthy.envs.frame_skip import frame_skip_of
+from roadworthy.runtime.gym.batch import env_batch
+from roadworthy.runtime.gym.frame_skip import frame_skip_of
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Action
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import roadworthy as rw
-from roadworthy.envs.returns import compare_returns
+from roadworthy.runtime.gym.returns import compare_returns
 
 THEIRS = [100.0 + each for each in range(20)]
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from roadworthy.backends.translations import own_translations
 from roadworthy.operators import asking
 from roadworthy.operators.table import OPERATORS, known
 from roadworthy.operators.walking import lifted, name_of, reached, row_of, varying
+from roadworthy.targets.onnx.translations import own_translations
 
 
 def test_every_row_is_of_an_operator_that_torch_has() -> None:

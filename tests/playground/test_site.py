@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import roadworthy as rw
-from roadworthy.cfile.lowering import Unsupported
 from roadworthy.runtime.compiler import CannotCompile
 from roadworthy.show.playground.contents import contents
 from roadworthy.show.playground.environments import ENVIRONMENTS, page_environment
 from roadworthy.show.playground.site import write_site
 from roadworthy.show.playground.vendor_files import NAMES, unpacked
 from roadworthy.spec.bundle import POLICY
+from roadworthy.targets.c.lowering import Unsupported
 from tests.cli.conftest import roadworthy
 from tests.conftest import Exported
 

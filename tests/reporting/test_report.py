@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.envs.returns import compare_returns
+from roadworthy.runtime.gym.returns import compare_returns
 from roadworthy.show.graph import blocks
 from roadworthy.show.influence import influence
 from roadworthy.show.recording import chosen, replayed

@@ -14,7 +14,7 @@ from roadworthy.runtime.cuda_engines import CudaEngine, moved
 from roadworthy.runtime.cuda_graph import Recording, Work
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.torch_engines import flat, graph_names, programs_in
-from roadworthy.targets import TARGETS, Target
+from roadworthy.spec.targets import TARGETS, Target
 
 DEVICE = torch.device("cpu")
 NAME = "standin"

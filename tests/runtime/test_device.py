@@ -22,7 +22,7 @@ from roadworthy.runtime.feeds import LOOK_EVERY
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.samples import draw
 from roadworthy.spec.signature import Signature
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS
 from tests.runtime.stand_in import DEVICE, NAME, recorded_in_place, with_stand_in

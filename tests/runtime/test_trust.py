@@ -17,11 +17,11 @@ import pytest
 
 import roadworthy as rw
 from roadworthy.api.write_c import write_c
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.interface import interface
 from roadworthy.runtime import compiler, torch_engines, trust
 from roadworthy.runtime.engine import Artifact
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.interface import interface
 from tests import hostile
 from tests.cli.conftest import roadworthy
 

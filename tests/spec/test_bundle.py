@@ -18,7 +18,7 @@ import pytest
 import roadworthy as rw
 from roadworthy.errors import BundleCorrupt, BundleError
 from roadworthy.spec.sealing import new_bundle
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
 from tests.conftest import Exported
 
 FILES = ["SHA256SUMS", "certificate.json", "manifest.json", "policy.onnx", "trace.npz"]

@@ -17,7 +17,7 @@ import roadworthy as rw
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import certificate as certificates
 from roadworthy.spec.port import DTYPES
-from roadworthy.targets import IR_VERSIONS, OPSETS, TARGETS
+from roadworthy.spec.targets import IR_VERSIONS, OPSETS, TARGETS
 from tests.capture import refused
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS

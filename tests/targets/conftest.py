@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy import targets
+from roadworthy.spec import targets
 from tests.environment.environments import ENVIRONMENTS
 from tests.recurrent import Lstm
 

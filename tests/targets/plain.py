@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.backends import Settings
-from roadworthy.program import Program
+from roadworthy.capture.program import Program
 from roadworthy.runtime.engine import Artifact
 from roadworthy.spec.port import Array
-from roadworthy.targets import Target
+from roadworthy.spec.targets import Target
+from roadworthy.targets.backend import Settings
 
 ROW = Target(
     name="plain",

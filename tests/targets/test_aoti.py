@@ -17,7 +17,7 @@ from roadworthy.errors import ExportError
 from roadworthy.runtime.engine import Artifact
 from roadworthy.runtime.torch_engines import graph_names, programs_in
 from roadworthy.runtime.trust import judged_files
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
 from tests.targets.conftest import chooser
 
 pytestmark = pytest.mark.xdist_group("every_target")

@@ -20,7 +20,7 @@ import roadworthy as rw
 from roadworthy.errors import BundleError, ExportError, RoadworthyError
 from roadworthy.runtime import compiler
 from roadworthy.runtime.trust import written_here
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
 from tests.conftest import Exported
 from tests.targets.conftest import chooser
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
+from roadworthy.spec import targets
 from roadworthy.spec.samples import draw
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
 from roadworthy.verification.comparison import Comparison
 from tests.targets.conftest import chooser
 

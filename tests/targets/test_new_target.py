@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy import backends
 from roadworthy.errors import BundleCorrupt, UsageError
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
+from roadworthy.targets import backend as backends
 from tests.targets.plain import ROW
 
 FILES = ("plain.json", "plain/weights.npz")

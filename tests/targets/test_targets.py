@@ -13,14 +13,14 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy import backends
-from roadworthy.backends.graphs import fitting, without_notes
 from roadworthy.capture.capture import capture
+from roadworthy.capture.program import Program
 from roadworthy.errors import BatchSpecialised, ExportError, UsageError
-from roadworthy.program import Program
 from roadworthy.spec.port import Port
 from roadworthy.spec.samples import draw
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
+from roadworthy.targets import backend as backends
+from roadworthy.targets.graphs import fitting, without_notes
 from roadworthy.verification.comparison import Comparison
 from tests.conftest import Exported
 from tests.environment.environments import ENVIRONMENTS

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
-from roadworthy.originals.module import original_of
 from roadworthy.runtime.load import load
+from roadworthy.verification.originals.module import original_of
 from roadworthy.verification.rollout import closed_loop
 
 # Old packages among what the simulators import warn about each other.

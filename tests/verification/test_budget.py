@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
-from roadworthy.originals.module import original_of
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace, exponents, powers
 from roadworthy.verification.budget import Budget, measure
 from roadworthy.verification.checks import replay
 from roadworthy.verification.judging import _judged
+from roadworthy.verification.originals.module import original_of
 from roadworthy.verification.states import StateLayout, States
 from roadworthy.verification.twins import moved
 from tests.conftest import Exported

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from roadworthy.originals.original import NoYardstick, TurningErrors
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.judging import Judge
+from roadworthy.verification.originals.original import NoYardstick, TurningErrors
 from roadworthy.verification.states import StateLayout, States
 
 SIGNATURE = {

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.originals.module import ModuleOriginal
 from roadworthy.runtime.load import load
+from roadworthy.verification.originals.module import ModuleOriginal
 from roadworthy.verification.rollout import closed_loop
 
 

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
-from roadworthy.originals.exact import GraphYardstick
-from roadworthy.originals.interpreting import closing_transforms
-from roadworthy.originals.module import original_of
-from roadworthy.originals.original import Yardstick
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.budget import measure
+from roadworthy.verification.originals.exact import GraphYardstick
+from roadworthy.verification.originals.interpreting import closing_transforms
+from roadworthy.verification.originals.module import original_of
+from roadworthy.verification.originals.original import Yardstick
 from roadworthy.verification.states import StateLayout, States
 
 

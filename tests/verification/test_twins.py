@@ -14,13 +14,13 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.capture.capture import capture
 from roadworthy.operators.walking import name_of
-from roadworthy.originals import interpreting
-from roadworthy.originals.exact import GraphYardstick
-from roadworthy.originals.module import original_of
-from roadworthy.originals.original import NoYardstick
 from roadworthy.spec.run import Arrays, Run
 from roadworthy.verification import fresh_steps, twin_runs
 from roadworthy.verification.allowance import Allowance, allowance, allowances
+from roadworthy.verification.originals import interpreting
+from roadworthy.verification.originals.exact import GraphYardstick
+from roadworthy.verification.originals.module import original_of
+from roadworthy.verification.originals.original import NoYardstick
 from roadworthy.verification.states import StateLayout
 from roadworthy.verification.twin_runs import FEW_TWINS, twins_in_turn
 from roadworthy.verification.twins import TWINS, moved

@@ -12,6 +12,7 @@ import torch
 
 from roadworthy.api.to_source import to_source
 from roadworthy.capture.recipe import source_from
+from roadworthy.capture.source import Source
 from roadworthy.doctor.fixes import as_its_ports_are
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
@@ -19,12 +20,11 @@ from roadworthy.errors import CertificateFailed, UsageError
 from roadworthy.frameworks import adapter_for, framework_of
 from roadworthy.frameworks.files.beginning import looks_like_a_checkpoint
 from roadworthy.frameworks.files.opening import open_checkpoint
-from roadworthy.originals.contradictions import contradictions, other_ports
-from roadworthy.originals.module import original_of
-from roadworthy.originals.original import Original
-from roadworthy.source import Source
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.signature import Signature
+from roadworthy.verification.originals.contradictions import contradictions, other_ports
+from roadworthy.verification.originals.module import original_of
+from roadworthy.verification.originals.original import Original
 
 if TYPE_CHECKING:
     from roadworthy.frameworks import Described

@@ -17,6 +17,8 @@ from roadworthy.api.publish import write_bundle
 from roadworthy.api.to_source import KEYWORDS, to_source
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import analysis_mode
+from roadworthy.capture.program import Program
+from roadworthy.capture.source import Source
 from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
 from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
 from roadworthy.doctor.guessing import example_lacking
@@ -26,9 +28,7 @@ from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.errors.unforeseen import answers, unforeseen
 from roadworthy.frameworks import adapter_for
-from roadworthy.originals.owners import owners
-from roadworthy.program import Program
-from roadworthy.source import Source
+from roadworthy.verification.originals.owners import owners
 
 if TYPE_CHECKING:
     from roadworthy.frameworks import Described

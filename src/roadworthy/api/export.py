@@ -19,6 +19,8 @@ from roadworthy.api.options import (
 from roadworthy.api.publish import write_bundle
 from roadworthy.api.to_source import KEYWORDS, to_source
 from roadworthy.capture.export_mode import collecting_rarely
+from roadworthy.capture.program import Program
+from roadworthy.capture.source import Source
 from roadworthy.capture.versions import refuse_broken, refuse_untested
 from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
 from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
@@ -28,16 +30,14 @@ from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning,
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
 from roadworthy.frameworks import adapter_for
-from roadworthy.originals.module import original_of
-from roadworthy.originals.original import Original
-from roadworthy.program import Program
-from roadworthy.source import Source
 from roadworthy.spec import sealing
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.port import About
 from roadworthy.spec.robot_reading import Metadata, read_metadata
+from roadworthy.spec.targets import DEFAULT
 from roadworthy.spec.transforms import ActionStep
-from roadworthy.targets import DEFAULT
+from roadworthy.verification.originals.module import original_of
+from roadworthy.verification.originals.original import Original
 
 if TYPE_CHECKING:
     from roadworthy.frameworks import Described
@@ -74,7 +74,7 @@ def export(
 
     The keywords up to `constants` are those of `rw.Source`, which says what each means. Policies of
     a known framework bring their own (`exploration=` for TorchRL). `targets` are the forms that it
-    takes, as `roadworthy.targets` lists them. Nothing is left behind unless each of them passed
+    takes, as `roadworthy.spec.targets` lists them. Nothing is left behind unless each passed
     every check against the live original, or `options.allow_uncertified` waives that; the waiver
     is recorded in the manifest.
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from roadworthy import targets as target_table
 from roadworthy.errors import UsageError
 from roadworthy.errors.progress import Progress, Say
+from roadworthy.spec import targets as target_table
 
 if TYPE_CHECKING:
-    from roadworthy.backends import Backend, Settings
-    from roadworthy.program import Program
+    from roadworthy.capture.program import Program
     from roadworthy.spec.robot_reading import RobotMetadata
+    from roadworthy.targets.backend import Backend, Settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,7 +70,7 @@ class ExportPlan(ExportOptions):
     whole_sigmoids: bool = False
 
     def __post_init__(self) -> None:
-        from roadworthy.backends.custom import refuse_bad_tables
+        from roadworthy.targets.custom import refuse_bad_tables
 
         ExportOptions.__post_init__(self)
         refuse_bad_tables(self.translations, self.decompositions)
@@ -105,13 +105,13 @@ class ExportPlan(ExportOptions):
     @property
     def settings(self) -> Settings:
         """What of this concerns the backends."""
-        from roadworthy.backends import Settings
+        from roadworthy.targets.backend import Settings
 
         return Settings(**{entry.name: getattr(self, entry.name) for entry in fields(Settings)})
 
     def backend(self, target: str) -> Backend:
         """The backend of a target, set as the options say."""
-        from roadworthy import backends
+        from roadworthy.targets import backend as backends
 
         return backends.get(target).configured(self.settings)
 

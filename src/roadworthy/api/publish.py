@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 
 import roadworthy
-from roadworthy import targets as target_table
 from roadworthy.api.options import ExportPlan
-from roadworthy.backends import Backend, WritesTrace
-from roadworthy.backends.custom import decomposed, named
-from roadworthy.backends.differences import differences, has_sigmoids
 from roadworthy.capture.devices import new_tensors_are_here
+from roadworthy.capture.program import Program
 from roadworthy.capture.versions import installed
 from roadworthy.errors import CertificateFailed, ExportError
-from roadworthy.originals.original import Original
-from roadworthy.program import Program
 from roadworthy.runtime.canary import remember
 from roadworthy.spec import bundle as bundles
 from roadworthy.spec import sealing
+from roadworthy.spec import targets as target_table
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.trace import Trace
+from roadworthy.targets.backend import Backend, WritesTrace
+from roadworthy.targets.custom import decomposed, named
+from roadworthy.targets.onnx.differences import differences, has_sigmoids
 from roadworthy.verification.allowance import with_allowance
 from roadworthy.verification.examine import examine
+from roadworthy.verification.originals.original import Original
 
 
 def write_bundle(

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from roadworthy.api.write_c import opened
-from roadworthy.cfile.kernels.panels import Storage
-from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.interface import Interface, interface
-from roadworthy.cfolder.placing import place_files
-from roadworthy.cfolder.selftest import selftest
-from roadworthy.envs.play import MAX_STEPS, Episodes, play
 from roadworthy.errors import CertificateFailed, UsageError
 from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime.c_engine import CEngine
 from roadworthy.runtime.engine import Artifact
+from roadworthy.runtime.gym.play import MAX_STEPS, Episodes, play
 from roadworthy.runtime.policy import Policy
 from roadworthy.runtime.trust import written_here
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.run import outputs_of
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.interface import Interface, interface
+from roadworthy.targets.c.folder.placing import place_files
+from roadworthy.targets.c.folder.selftest import selftest
+from roadworthy.targets.c.kernels.panels import Storage
+from roadworthy.targets.c.lowering import Unsupported
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 # Of its mean return, what a policy may lose where nobody said how much.

@@ -13,8 +13,8 @@ from roadworthy.frameworks import COMMON, adapter_for
 from roadworthy.frameworks.unreadable import unreadable
 
 if TYPE_CHECKING:
+    from roadworthy.capture.source import Source
     from roadworthy.frameworks import Described
-    from roadworthy.source import Source
 
 # The fields of `rw.Source` that are keywords of a call.
 KEYWORDS = (*COMMON, "method", "constants")
@@ -28,8 +28,8 @@ def to_source(thing: Any, **keywords: Any) -> Described:
     checkpoint, or a `Source`, which already says everything. The keywords are those of `rw.export`.
     """
     torch: Any = need("torch", extra="export")
+    from roadworthy.capture.source import Source
     from roadworthy.environment.source import EnvironmentSource
-    from roadworthy.source import Source
 
     # Of the steps behind a policy none is the same as nothing said; of transforms it is not.
     given = {
@@ -99,7 +99,7 @@ def _advice(keyword: str, known: Sequence[str], special: list[str]) -> str:
 
 def plain_module(module: Any, **given: Any) -> Source:
     """The source of a module that belongs to no framework."""
-    from roadworthy.source import Source
+    from roadworthy.capture.source import Source
 
     if "example" not in given:
         raise UsageError(

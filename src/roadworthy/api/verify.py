@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import UsageError, need
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
+from roadworthy.runtime.gym.closed_loop import ClosedLoop
 from roadworthy.spec.bundle import Bundle, nearest, restored
 from roadworthy.spec.certificate import Certificate
 from roadworthy.verification.examine import examine

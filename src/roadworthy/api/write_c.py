@@ -12,11 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.cfolder.files import written
-from roadworthy.cfolder.interface import Interface, interface
-from roadworthy.cfolder.naming import USUAL, named
-from roadworthy.cfolder.placing import place_files, refuse_taken
-from roadworthy.cfolder.selftest import selftest
 from roadworthy.errors import BundleError, CertificateFailed, UsageError
 from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime import compiler
@@ -28,6 +23,11 @@ from roadworthy.spec.port import BATCH
 from roadworthy.spec.run import Run, outputs_of
 from roadworthy.spec.samples import draw
 from roadworthy.spec.trace import Trace
+from roadworthy.targets.c.folder.files import written
+from roadworthy.targets.c.folder.interface import Interface, interface
+from roadworthy.targets.c.folder.naming import USUAL, named
+from roadworthy.targets.c.folder.placing import place_files, refuse_taken
+from roadworthy.targets.c.folder.selftest import selftest
 
 # So many numbers are drawn for a self-test of other sizes than were recorded, which is some ten
 # megabytes of C, or two steps; of so many times as many the compiler would have no end.

@@ -15,6 +15,7 @@ from roadworthy.capture.call_style import call_style
 from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.memory import Slot, Tensors
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.source import Attribute, Source
 from roadworthy.capture.stages import declared_slots
 from roadworthy.capture.state.fast_path import refuse_other_path
 from roadworthy.capture.state.first_call import FirstCall
@@ -26,7 +27,6 @@ from roadworthy.capture.state.starts import declaration_of, made_at_first, refus
 from roadworthy.capture.state.threads import refuse_threads
 from roadworthy.capture.state.ties import refuse_cut_ties
 from roadworthy.errors import ExportError, Finding, UsageError
-from roadworthy.source import Attribute, Source
 from roadworthy.spec.port import BATCH, About, Port
 from roadworthy.spec.signature import Action, Signature
 from roadworthy.spec.transforms import ActionStep, Argmax, Clip, MultiDiscrete, ScaleToBounds

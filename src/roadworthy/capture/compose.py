@@ -24,6 +24,7 @@ from roadworthy.capture.memory import (
     set_attribute,
 )
 from roadworthy.capture.results import split_result
+from roadworthy.capture.source import STARTED, Source
 from roadworthy.capture.state.ports import (
     refuse_misplaced_memory,
     refuse_returned_twin,
@@ -31,7 +32,6 @@ from roadworthy.capture.state.ports import (
 )
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.errors.lines import return_line
-from roadworthy.source import STARTED, Source
 from roadworthy.spec.layout import layout_of, pack, unpack
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 

@@ -21,8 +21,8 @@ from roadworthy.capture.forms import (
     starting_form,
     walked,
 )
+from roadworthy.capture.source import FIRST_INPUT, STARTED, Attribute, Place
 from roadworthy.errors import UsageError, did_you_mean
-from roadworthy.source import FIRST_INPUT, STARTED, Attribute, Place
 from roadworthy.spec.layout import Layout
 from roadworthy.spec.port import BATCH, Memory, freeze
 

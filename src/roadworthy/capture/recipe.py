@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from roadworthy.capture.memory import Slot
+from roadworthy.capture.source import FIRST_INPUT, FORWARD, Argument, Attribute, Place, Source
 from roadworthy.errors import UsageError
-from roadworthy.source import FIRST_INPUT, FORWARD, Argument, Attribute, Place, Source
 from roadworthy.spec.layout import pack
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.signature import Signature

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roadworthy.capture.memory import Slot, Tensors
+from roadworthy.capture.source import Place
 from roadworthy.errors import ExportError, UsageError
-from roadworthy.source import Place
 
 
 def split_result(result: Any, slots: Sequence[Slot]) -> tuple[Any, Tensors]:

@@ -24,8 +24,8 @@ from roadworthy.capture.memory import (
     is_first_input,
 )
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.source import Argument, Attribute, Source
 from roadworthy.errors import UsageError
-from roadworthy.source import Argument, Attribute, Source
 
 # The first call may build what the second finds, and a number moves at every call or seldom.
 CALLS = 3

@@ -17,7 +17,7 @@ from roadworthy.runtime.latency import Latency, interleaved
 from roadworthy.runtime.load import from_bundle
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.samples import draw_ordinary
-from roadworthy.targets import DEFAULT
+from roadworthy.spec.targets import DEFAULT
 
 STEP, PLAIN = "Policy.step", "InferenceSession.run"
 

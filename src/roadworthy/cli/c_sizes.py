@@ -12,7 +12,7 @@ from roadworthy.errors import BundleError, UsageError
 from roadworthy.spec.signature import Signature
 
 if TYPE_CHECKING:
-    from roadworthy.cfolder.footprint import Footprint
+    from roadworthy.targets.c.folder.footprint import Footprint
 
 
 def axis_sizes(said: list[str] | None) -> dict[str, int]:
@@ -41,9 +41,9 @@ def show(
 
     The exit code is 1 where it does not fit one of them.
     """
-    from roadworthy.cfolder.files import written
-    from roadworthy.cfolder.footprint import BOARDS, footprint, size_in_bytes
-    from roadworthy.cfolder.interface import interface
+    from roadworthy.targets.c.folder.files import written
+    from roadworthy.targets.c.folder.footprint import BOARDS, footprint, size_in_bytes
+    from roadworthy.targets.c.folder.interface import interface
 
     limits = {
         name: None if words is None else size_in_bytes(words)

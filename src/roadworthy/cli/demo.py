@@ -12,8 +12,8 @@ import typer
 import roadworthy.demo
 from roadworthy.cli.console import certificate_table, out, print_json, table, working
 from roadworthy.cli.options import AsJson
-from roadworthy.envs.play import play
 from roadworthy.errors import need
+from roadworthy.runtime.gym.play import play
 from roadworthy.runtime.latency import interleaved
 from roadworthy.runtime.load import load
 from roadworthy.runtime.policy import Policy
@@ -143,7 +143,7 @@ def _checkpoint_act(folder: Path, episodes: int, progress: Any) -> CheckpointAct
 def _source(actor: RecurrentActor) -> Any:
     import torch
 
-    from roadworthy.source import Source
+    from roadworthy.capture.source import Source
     from roadworthy.spec.port import About
     from roadworthy.spec.transforms import Argmax
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from roadworthy import targets as targets_table
 from roadworthy.api.options import ExportOptions
 from roadworthy.cli import many
 from roadworthy.cli.console import (
@@ -29,11 +28,12 @@ from roadworthy.cli.objects import refuse_unreachable
 from roadworthy.cli.options import WRITTEN, AsJson, ManyAtOnce
 from roadworthy.cli.running import run_all
 from roadworthy.errors import Finding, UsageError
+from roadworthy.spec import targets as targets_table
 from roadworthy.spec.bundle import CERTIFICATE, is_bundle
 from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.robot_reading import read_metadata
 from roadworthy.spec.sealing import refuse_foreign, refuse_unwritable
-from roadworthy.targets import DEFAULT, refuse_other_versions
+from roadworthy.spec.targets import DEFAULT, refuse_other_versions
 
 
 def export(

@@ -7,15 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from roadworthy import targets
-from roadworthy.backends.operators import first_precision_change, operators, port_dtypes
 from roadworthy.cli.console import out, table
 from roadworthy.errors import UsageError, need
 from roadworthy.runtime import engines
 from roadworthy.runtime.archive import STEP
 from roadworthy.runtime.load import engine_of
+from roadworthy.spec import targets
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import shape_text
+from roadworthy.targets.onnx.operators import first_precision_change, operators, port_dtypes
 
 # What shows the graph of a target in a bundle; code is opened with trust only.
 Show = Callable[..., Iterable[str]]

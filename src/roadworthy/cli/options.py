@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from roadworthy.api.options import FLAGS, HELP, option
-from roadworthy.targets import DEFAULT, TARGETS
+from roadworthy.spec.targets import DEFAULT, TARGETS
 
 
 def _listed(words: Iterable[str], last: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from roadworthy.cli.console import out, print_json, table, working
 from roadworthy.cli.objects import explained, resolve
 from roadworthy.cli.options import AsJson, Canary
-from roadworthy.envs.play import MAX_STEPS, play
+from roadworthy.runtime.gym.play import MAX_STEPS, play
 from roadworthy.runtime.load import load
 
 

@@ -42,7 +42,7 @@ def shrink(
     refuse_missing(folder)
     from roadworthy.api.shrink import STORAGES
     from roadworthy.api.shrink import shrink as shrink_bundle
-    from roadworthy.cfolder.placing import FILES, refuse_taken
+    from roadworthy.targets.c.folder.placing import FILES, refuse_taken
 
     if (weights is None) != (target is None):
         raise UsageError(

@@ -30,8 +30,8 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     for module in ("onnx", "torch"):
         need(module, extra="export")
     from roadworthy.api.against import original_for
-    from roadworthy.originals.original import TorchValue
     from roadworthy.verification.artifact_values import artifact_values
+    from roadworthy.verification.originals.original import TorchValue
 
     bundle = Bundle.open(path)
     refuse_unsafe(bundle.files[POLICY], where=str(path), canary=True)

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from roadworthy.api.export import export_source
 from roadworthy.api.options import ExportPlan
+from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
 from roadworthy.errors.unforeseen import answers
-from roadworthy.source import Source
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from roadworthy.capture.analysis import ModuleAnalysis
+from roadworthy.capture.program import Program
+from roadworthy.capture.source import FORWARD, Attribute, Source
 from roadworthy.errors import Finding
 from roadworthy.errors.lines import is_authors_class
-from roadworthy.program import Program
-from roadworthy.source import FORWARD, Attribute, Source
 
 # Where training code keeps the network that acts.
 _ACTS = (

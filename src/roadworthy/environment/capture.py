@@ -13,6 +13,7 @@ import torch
 
 from roadworthy.capture.export_mode import collecting_rarely, one_thread, uncompiled
 from roadworthy.capture.memory import one_row
+from roadworthy.capture.program import Program, source_name
 from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitution import Read
 from roadworthy.environment import registration
@@ -32,13 +33,12 @@ from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.environment.two_rates import TwoRates
 from roadworthy.environment.unseen import constants, unseen
 from roadworthy.errors import ExportError, Finding
-from roadworthy.originals.original import Original, Yardstick
-from roadworthy.program import Program, source_name
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Action, Signature
+from roadworthy.verification.originals.original import Original, Yardstick
 
 
 @dataclass(frozen=True, slots=True, eq=False)

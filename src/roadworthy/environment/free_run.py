@@ -20,7 +20,6 @@ from roadworthy.environment.life import LEAST_STEPS, Life, arrays
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import set_evaluation_mode
 from roadworthy.environment.ticks import eager, watch_ticks
-from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.run import record_free
@@ -28,6 +27,7 @@ from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import gaps
 from roadworthy.verification.allowance import allowance
 from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.originals.original import NoYardstick, Yardstick
 from roadworthy.verification.states import StateLayout, memory_key, results, timed
 
 

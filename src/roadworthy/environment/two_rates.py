@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from roadworthy.originals.exact import GraphYardstick
-from roadworthy.originals.original import NoYardstick, TurningErrors
-from roadworthy.program import Program
+from roadworthy.capture.program import Program
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.run import Arrays
 from roadworthy.spec.signature import Signature
+from roadworthy.verification.originals.exact import GraphYardstick
+from roadworthy.verification.originals.original import NoYardstick, TurningErrors
 
 _Run = Callable[[GraphYardstick, Arrays, Arrays], Arrays]
 

@@ -20,10 +20,10 @@ from roadworthy.frameworks.files.beginning import looks_like_a_checkpoint
 from roadworthy.frameworks.reading import UNEXPLAINED, listed
 
 if TYPE_CHECKING:
+    from roadworthy.capture.source import Source
     from roadworthy.frameworks.adapter import Described as Described
     from roadworthy.frameworks.files.opening import Contents
     from roadworthy.frameworks.reading import Answers, Loaded, Reading
-    from roadworthy.source import Source
 
 __all__ = [
     "BUILT_IN", "COMMON", "EXPLORATIONS", "FRAMEWORKS", "Adapter", "Framework", "adapter_for",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, cast
 from roadworthy.errors import need
 
 if TYPE_CHECKING:
+    from roadworthy.capture.source import Source
     from roadworthy.environment.source import EnvironmentSource
-    from roadworthy.source import Source
 
     Described = Source | EnvironmentSource
     Describe = Callable[..., Described]

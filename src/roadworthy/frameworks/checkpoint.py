@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import UsageError
 from roadworthy.frameworks import adapter_for, framework_of, read_checkpoint
 from roadworthy.frameworks.files.opening import Contents, open_checkpoint
 from roadworthy.frameworks.reading import NEEDS_TRUST, UNKNOWN_VERSION, Answers, Reading
 from roadworthy.frameworks.spaces import environment
-from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 
 # Said instead of a file: the policy saw observations as they are.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.network.actor import Actor, Network, Tensors, results
 from roadworthy.frameworks.network.layers import ACTIVATIONS, activation_name
 from roadworthy.frameworks.network.returns import VALUE
 from roadworthy.frameworks.reading import ENV, Answers
 from roadworthy.frameworks.spaces import Box, Discrete, MultiDiscrete
-from roadworthy.source import Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Argmax, Clip, ScaleToBounds, Tanh
 from roadworthy.spec.transforms import MultiDiscrete as ChooseEach

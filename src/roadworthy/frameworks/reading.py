@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from roadworthy.errors import Finding, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from roadworthy.capture.source import Source
     from roadworthy.frameworks.spaces import Environment, Space
-    from roadworthy.source import Source
     from roadworthy.spec.transforms import Normalizer
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.envs.frame_skip import frame_skip_of
 from roadworthy.errors import UsageError, need
 from roadworthy.frameworks.files.pickles import Record
+from roadworthy.runtime.gym.frame_skip import frame_skip_of
 from roadworthy.spec.port import Array
 
 

@@ -1,6 +1,6 @@
 """Where an ONNX file differs from PyTorch and nothing can be done: named in its certificate.
 
-Found by `benchmarks/operator_sweep.py`; what could be put right stands in `backends/translations/`.
+Found by `benchmarks/operator_sweep.py`; what could be put right is in `targets/onnx/translations`.
 Each is one kind of difference, and the rows of the operators that have it name it.
 """
 

@@ -51,9 +51,9 @@ class Operator:
                 maxima bound actions everywhere, and an environment is watched for as many steps as
                 such code has numbers
 
-    onnx        the module of `backends.translations` that writes it as PyTorch computes it
-    doubles     `backends.translations.doubles` does, in a graph that holds float64
-    renamed     `backends.settled` writes it as another one under a simpler name
+    onnx        the module of `targets.onnx.translations` that writes it as PyTorch computes it
+    doubles     `targets.onnx.translations.doubles` does, in a graph that holds float64
+    renamed     `targets.onnx.settled` writes it as another one under a simpler name
     differs     how its ONNX form is not PyTorch's, where nothing can be done
     sigmoids    a file may be written with sigmoids for it
     instead     the line to write, where ONNX has no form for it

@@ -15,9 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from roadworthy.cfile.constants import HANDED
-from roadworthy.cfile.kernels.panels import PANELS, Panels
-from roadworthy.cfile.source import code
 from roadworthy.errors import BundleError
 from roadworthy.runtime import compiler
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
@@ -28,6 +25,9 @@ from roadworthy.runtime.trust import TrustedCode, written
 from roadworthy.spec.onnx_graph import Declared, Graph, read
 from roadworthy.spec.port import BATCH, Array
 from roadworthy.spec.signature import Signature
+from roadworthy.targets.c.constants import HANDED
+from roadworthy.targets.c.kernels.panels import PANELS, Panels
+from roadworthy.targets.c.source import code
 
 LINE = 64
 # So many bytes of weights and values are read before another thread has had a turn and handed back.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.runtime.engine import AnyEngine, Artifact, EngineType
 from roadworthy.runtime.trust import judged_files
+from roadworthy.spec import targets
 
 
 def chosen(wanted: str | None, present: tuple[str, ...], *, where: str, device: str = "cpu") -> str:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from roadworthy import targets
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.errors.unforeseen import answers
 from roadworthy.runtime import engines
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.runtime.engine import AnyEngine, Artifact, OnnxEngine
 from roadworthy.runtime.policy import Policy
-from roadworthy.spec import onnx_file
+from roadworthy.spec import onnx_file, targets
 from roadworthy.spec.bundle import SIGNATURE_KEY, Bundle, Origin, nearest, readable, restored
 from roadworthy.spec.json_file import from_json
 from roadworthy.spec.manifest import read_signature

@@ -11,11 +11,11 @@ from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, final
 
-from roadworthy import targets
 from roadworthy.errors import BundleError
+from roadworthy.spec import targets
 
 if TYPE_CHECKING:
-    from roadworthy.cfile.source import Code
+    from roadworthy.targets.c.source import Code
 
 _MAKER: Final = object()
 
@@ -67,7 +67,7 @@ def judged_files(
 
 def written(code: Code) -> TrustedCode:
     """The C of a graph, for an engine: its text holds numbers of the file and none of its words."""
-    from roadworthy.cfile.source import engine_source  # an engine without C starts without it
+    from roadworthy.targets.c.source import engine_source  # an engine without C starts without it
 
     return written_here({"policy.c": engine_source(code)})
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.cfile.kernels.panels import Panels
 from roadworthy.errors import BundleError, need
 from roadworthy.runtime.c_engine import LINE, PolicyText, is_short
 from roadworthy.runtime.c_frame import CompiledBuffers, stepper
@@ -23,6 +22,7 @@ from roadworthy.runtime.compiler import wasm_module
 from roadworthy.runtime.engine import Artifact, Buffers
 from roadworthy.runtime.frame import MemoryBuffers
 from roadworthy.spec.port import Array
+from roadworthy.targets.c.kernels.panels import Panels
 
 # Instructions for each row of a step: a second or two, a thousand times what a policy takes.
 FUEL = 2 * 10**9

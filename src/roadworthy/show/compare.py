@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.envs.returns import Returns, compare_returns
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
+from roadworthy.runtime.gym.returns import Returns, compare_returns
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
 from roadworthy.show import pictures, tables

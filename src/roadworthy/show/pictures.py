@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roadworthy.envs.returns import Returns
+from roadworthy.runtime.gym.returns import Returns
 from roadworthy.show.charts import Line, dots, histogram, line_chart, thinned
 from roadworthy.show.heat import heat_map, image_strip
 from roadworthy.show.influence import Influence, element_name

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from roadworthy.envs.play import play
-from roadworthy.envs.returns import Returns
 from roadworthy.errors import UsageError
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
+from roadworthy.runtime.gym.play import play
+from roadworthy.runtime.gym.returns import Returns
 from roadworthy.runtime.load import from_bundle
 from roadworthy.runtime.policy import Policy
 from roadworthy.show import pictures, tables

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.envs.batch import env_batch
-from roadworthy.envs.closed_loop import ClosedLoop
-from roadworthy.envs.play import MAX_STEPS, turns
 from roadworthy.errors import Finding, UsageError
+from roadworthy.runtime.gym.batch import env_batch
+from roadworthy.runtime.gym.closed_loop import ClosedLoop
+from roadworthy.runtime.gym.play import MAX_STEPS, turns
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.show.influence import element_name

@@ -23,8 +23,8 @@ from roadworthy.spec.limits import FILE_BYTES, JSON_BYTES, SUMS_BYTES, refuse_la
 from roadworthy.spec.manifest import refuse_malformed_manifest, refuse_other_files
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
+from roadworthy.spec.targets import TARGETS
 from roadworthy.spec.trace import Trace
-from roadworthy.targets import TARGETS
 
 FORMAT = "roadworthy-bundle"
 VERSION = 2

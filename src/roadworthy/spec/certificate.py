@@ -9,8 +9,8 @@ from typing import Any
 
 from roadworthy.errors import BundleError, CertificateFailed, Finding
 from roadworthy.spec.json_file import from_json, understood
+from roadworthy.spec.targets import DEFAULT
 from roadworthy.spec.tolerance import ROUNDINGS
-from roadworthy.targets import DEFAULT
 
 VERSION = 4
 

@@ -13,7 +13,7 @@ from roadworthy.spec.json_file import HINT, Form, numbers, refuse_malformed, und
 from roadworthy.spec.port import shape_of
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature, broadcasts
-from roadworthy.targets import TARGETS
+from roadworthy.spec.targets import TARGETS
 
 _PORT = {
     "name": str, "dtype": str, "shape": [(int, str)], "description?": str, "unit?": str,

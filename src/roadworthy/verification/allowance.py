@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Run
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, USUAL
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
+from roadworthy.verification.originals.original import NoYardstick, Yardstick
 from roadworthy.verification.states import StateLayout, memory_key, timed
 from roadworthy.verification.twin_runs import Departures, apart, departures, twins_in_turn
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.originals.original import TurningErrors, Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays
 from roadworthy.spec.tolerance import HIDDEN, NEGLIGIBLE, ROUNDINGS, TRIMMED, ulp
+from roadworthy.verification.originals.original import TurningErrors, Yardstick
 from roadworthy.verification.states import OneStep, StateLayout, States
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
@@ -19,6 +18,7 @@ from roadworthy.spec.run import Arrays, Run, record
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.close_logits import chooses
 from roadworthy.verification.fresh_steps import FreshSteps
+from roadworthy.verification.originals.original import NoYardstick, Yardstick
 from roadworthy.verification.states import MOST_BYTES, StateLayout, States
 from roadworthy.verification.visited import Visited
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.originals.original import Original
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Run, record_choosing
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, artifact_tolerance
 from roadworthy.verification.budget import Budget
+from roadworthy.verification.originals.original import Original
 
 
 def chooses(signature: Signature) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from roadworthy import targets
-from roadworthy.envs.closed_loop import ClosedLoop
 from roadworthy.errors import BundleError, Finding
-from roadworthy.originals.original import Original
 from roadworthy.runtime.engine import AnyEngine, CompiledEngine
+from roadworthy.runtime.gym.closed_loop import ClosedLoop
 from roadworthy.runtime.load import engine_of
 from roadworthy.runtime.policy import Policy
+from roadworthy.spec import targets
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate, Check
 from roadworthy.spec.trace import refuse_unfit
@@ -23,6 +22,7 @@ from roadworthy.verification.choices import choices
 from roadworthy.verification.fresh_steps import FreshSteps
 from roadworthy.verification.logits import logits
 from roadworthy.verification.not_finite import not_finite
+from roadworthy.verification.originals.original import Original
 from roadworthy.verification.rollout import closed_loop
 from roadworthy.verification.sensitivity import sensitivity
 from roadworthy.verification.untried import untried

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from roadworthy.errors import Finding
-from roadworthy.originals.original import Original, TorchValue
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.verification.artifact_values import NodeValue, artifact_values
 from roadworthy.verification.comparison import Comparison
+from roadworthy.verification.originals.original import Original, TorchValue
 from roadworthy.verification.visited import FailingStep
 
 

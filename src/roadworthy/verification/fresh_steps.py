@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from roadworthy.originals.original import NoYardstick, Original, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.run import Arrays, Run, at, record, record_free
@@ -18,6 +17,7 @@ from roadworthy.verification.allowance import allowance, allowances
 from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
+from roadworthy.verification.originals.original import NoYardstick, Original, Yardstick
 from roadworthy.verification.states import StateLayout, results, timed
 from roadworthy.verification.visited import FailingStep, Visited, refuse_other_ports
 

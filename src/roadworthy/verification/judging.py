@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.spec.certificate import Difference
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays
 from roadworthy.spec.tolerance import OTHER_KERNELS, ROUNDINGS
 from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.close_logits import close_logits
+from roadworthy.verification.originals.original import NoYardstick, Yardstick
 from roadworthy.verification.states import StateLayout, States
 
 # Failing states at which twins further away are asked: a wrong artifact fails at nearly all.

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from roadworthy.errors import Finding
-from roadworthy.originals.original import Original
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.corners import corners
 from roadworthy.spec.port import BATCH, Array, Port
@@ -19,6 +18,7 @@ from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.spec.samples import draw_ordinary
 from roadworthy.spec.sampling import NO_NUMBER, Sampling
 from roadworthy.spec.signature import Signature
+from roadworthy.verification.originals.original import Original
 
 BROKEN = {"NaN": np.nan, "infinity": np.inf, "-infinity": -np.inf}
 

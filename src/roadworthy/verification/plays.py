@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.envs.batch import EnvBatch, env_batch
-from roadworthy.envs.closed_loop import ClosedLoop
-from roadworthy.envs.play import turns
 from roadworthy.errors import UsageError
+from roadworthy.runtime.gym.batch import EnvBatch, env_batch
+from roadworthy.runtime.gym.closed_loop import ClosedLoop
+from roadworthy.runtime.gym.play import turns
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Run, Steppable, stacked

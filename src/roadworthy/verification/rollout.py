@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.envs.batch import EnvBatch
-from roadworthy.envs.closed_loop import ClosedLoop
-from roadworthy.envs.returns import compare_returns
-from roadworthy.originals.original import Original, Yardstick
+from roadworthy.runtime.gym.batch import EnvBatch
+from roadworthy.runtime.gym.closed_loop import ClosedLoop
+from roadworthy.runtime.gym.returns import compare_returns
 from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
@@ -25,6 +24,7 @@ from roadworthy.spec.signature import Signature
 from roadworthy.verification.close_logits import tied_steps
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
+from roadworthy.verification.originals.original import Original, Yardstick
 from roadworthy.verification.plays import Play, Remembered, TwinDriver, make_envs, played
 from roadworthy.verification.states import Index, StateLayout, results
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.originals.original import TurningErrors, Yardstick
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Run, at
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.verification.budget import shaken, turned
+from roadworthy.verification.originals.original import TurningErrors, Yardstick
 from roadworthy.verification.states import MOST_ROWS, OneStep, StateLayout, States, memory_key
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from roadworthy.errors import UsageError
-from roadworthy.originals.original import NoYardstick, Yardstick
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
@@ -16,6 +15,7 @@ from roadworthy.spec.run import Run, retrace
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
+from roadworthy.verification.originals.original import NoYardstick, Yardstick
 from roadworthy.verification.states import Index, StateLayout, memory_key, timed, with_clock
 
 

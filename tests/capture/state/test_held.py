@@ -11,7 +11,7 @@ from torch import nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
-from roadworthy.originals.module import original_of
+from roadworthy.verification.originals.module import original_of
 from tests.capture.state import held
 
 OBS = {"obs": torch.zeros(1, 4)}

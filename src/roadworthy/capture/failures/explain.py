@@ -10,9 +10,9 @@ import torch
 from roadworthy.capture.failures.capture_rules import CAPTURE_RULES, READ_SIZES
 from roadworthy.capture.failures.rules import explanation
 from roadworthy.capture.failures.run_rules import RUN_RULES
+from roadworthy.capture.source import FORWARD, Source
 from roadworthy.errors import BatchSpecialised, ExportError, RoadworthyError
 from roadworthy.errors.lines import quoted_line, user_line
-from roadworthy.source import FORWARD, Source
 
 
 @contextmanager

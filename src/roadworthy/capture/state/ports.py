@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from roadworthy.capture.memory import Slot
+from roadworthy.capture.source import Source
 from roadworthy.errors import ExportError, Finding, UsageError
 from roadworthy.errors.lines import return_line
-from roadworthy.source import Source
 
 # `get_action(obs, action=None)` is given one to be told its probability, not to remember it.
 _ANSWERS = ("action", "actions")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from roadworthy.capture.program import Program
 from roadworthy.deploy.emit.exploy_matchers import INPUTS, OUTPUTS, TARGETS, missing_targets
 from roadworthy.errors import Finding
-from roadworthy.program import Program
 
 
 def unmet(program: Program) -> list[Finding]:

@@ -15,17 +15,17 @@ import torch
 
 from roadworthy.api.options import ExportPlan
 from roadworthy.api.publish import write_bundle
-from roadworthy.backends import Settings
-from roadworthy.backends.onnx import OnnxBackend
+from roadworthy.capture.program import Program
 from roadworthy.compat.exploy.contract import unmet
 from roadworthy.compat.exploy.first_decision import counted_from
 from roadworthy.environment.capture import EnvironmentOriginal, capture_environment
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import RoadworthyWarning
-from roadworthy.program import Program
 from roadworthy.spec.bundle import CERTIFICATE, POLICY
 from roadworthy.spec.certificate import Certificate
+from roadworthy.targets.backend import Settings
+from roadworthy.targets.onnx.backend import OnnxBackend
 
 # The release of Exploy whose file contract is met; its controller reads this key.
 CONTRACT_VERSION = "0.1.0"

@@ -10,7 +10,7 @@ from roadworthy.doctor.patient import Patient
 from roadworthy.doctor.reading import mentioned
 from roadworthy.doctor.running import differs, outputs
 from roadworthy.errors import Finding, Severity
-from roadworthy.originals.statistics import Numbers, Statistics, below, passed
+from roadworthy.verification.originals.statistics import Numbers, Statistics, below, passed
 
 
 def statistics(patient: Patient) -> list[Statistics]:

@@ -9,7 +9,7 @@ import torch
 
 from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
-from roadworthy.originals.advisories import in_training
+from roadworthy.verification.originals.advisories import in_training
 
 _BatchNorm = torch.nn.modules.batchnorm._BatchNorm
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from roadworthy.capture.source import Attribute, Source
 from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.errors import Finding, RoadworthyError
-from roadworthy.source import Attribute, Source
 
 _SHORT = (torch.int8, torch.int16, torch.int32)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from roadworthy.capture.capture import capture
+from roadworthy.capture.program import Program
+from roadworthy.capture.source import Source
 from roadworthy.doctor.fixes.branches import choices, python_flags, settled_conditions
 from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.doctor.fixes.dtypes import (
@@ -16,10 +18,8 @@ from roadworthy.doctor.fixes.dtypes import (
     with_kept_state,
 )
 from roadworthy.errors import ExportError, Finding, RoadworthyError
-from roadworthy.originals.module import ModuleOriginal
-from roadworthy.originals.original import TRACE_STEPS
-from roadworthy.program import Program
-from roadworthy.source import Source
+from roadworthy.verification.originals.module import ModuleOriginal
+from roadworthy.verification.originals.original import TRACE_STEPS
 
 Fix = Callable[[ModuleCopies, Finding], bool]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import stacked
 from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_chain
@@ -19,7 +20,6 @@ from roadworthy.frameworks.questions import (
     ask_no_normalizer,
 )
 from roadworthy.frameworks.reading import Answers, Reading
-from roadworthy.source import Source
 
 NAME = "a bare state_dict"
 

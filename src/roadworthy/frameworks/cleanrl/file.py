@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.frameworks.network.actor import Network, Tensors, stacked
 from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_chain
@@ -17,7 +18,6 @@ from roadworthy.frameworks.network.layers import Weights
 from roadworthy.frameworks.network.returns import VALUE, with_value
 from roadworthy.frameworks.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
-from roadworthy.source import Source
 from roadworthy.spec.transforms import Argmax, ScaleOffset, Tanh
 
 NAME = "CleanRL"

@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
-from roadworthy.source import Source
 
 Tensors = dict[str, Tensor]
 FRAMES = "frames"

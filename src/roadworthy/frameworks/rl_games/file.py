@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.frameworks.network.actor import Actor
 from roadworthy.frameworks.network.layers import ACTIVATIONS, under
@@ -16,7 +17,6 @@ from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.frameworks.rl_games.images import ask_cnn, cnn_text
 from roadworthy.frameworks.rl_games.network import Functions, Policy
 from roadworthy.frameworks.rl_games.wiring import Wiring, wiring_of
-from roadworthy.source import Source
 from roadworthy.spec.transforms import (
     ActionStep,
     Argmax,

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import UsageError
 from roadworthy.frameworks.live_spaces import ACTION, about_of, action_of, example_of, ports_of
 from roadworthy.frameworks.naming import named_after
-from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.gym_spaces import action_box, observation_box
@@ -19,7 +20,6 @@ from roadworthy.frameworks.network.images import kernels_of
 from roadworthy.frameworks.network.layers import numbers, under
 from roadworthy.frameworks.reading import Answers
 from roadworthy.frameworks.rl_games.network import Policy
-from roadworthy.source import Source
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ScaleToBounds
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import Actor, Network, Tensors, results
 from roadworthy.frameworks.network.images import Standardised
@@ -26,7 +27,6 @@ from roadworthy.frameworks.rsl_rl.questions import (
     ask_steps,
     cnn_settings,
 )
-from roadworthy.source import Source
 from roadworthy.spec.transforms import EpsOutsideRoot, Normalizer
 
 NAME = "rsl_rl"

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
 from roadworthy.frameworks.rsl_rl.oracle import STATES, act_inference
-from roadworthy.source import Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Clip
 

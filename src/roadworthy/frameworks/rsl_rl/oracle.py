@@ -9,12 +9,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.actor import Actor, Tensors
 from roadworthy.frameworks.reading import Answers
 from roadworthy.frameworks.rsl_rl.layout import Layout, layout_of
-from roadworthy.source import Source
 
 STATES = ("h", "c")
 # As rsl_rl calls them.

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import Actor
 from roadworthy.frameworks.network.layers import under
@@ -24,7 +25,6 @@ from roadworthy.frameworks.sample_factory.encoders import (
 from roadworthy.frameworks.sample_factory.network import HEAD, Policy
 from roadworthy.frameworks.spaces import Box, Discrete
 from roadworthy.frameworks.spaces import MultiDiscrete as Several
-from roadworthy.source import Source
 from roadworthy.spec.transforms import ActionStep, Argmax, EpsInsideRoot, MultiDiscrete, Normalizer
 
 NAME = "Sample-Factory"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import nn
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import Finding, UsageError
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import Actor, Network, stacked
@@ -34,7 +35,6 @@ from roadworthy.frameworks.sb3.networks import (
 from roadworthy.frameworks.sb3.settings import DATA, NAME, WEIGHTS, Settings, settings_of
 from roadworthy.frameworks.sb3.statistics import misfit, vecnormalize
 from roadworthy.frameworks.spaces import Box, Discrete, MultiBinary, MultiDiscrete, differs
-from roadworthy.source import Source
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ActionStep, Argmax, Clip, EpsInsideRoot, ScaleToBounds, Tanh

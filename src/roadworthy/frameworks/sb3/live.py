@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from roadworthy.capture.source import Rewriting, Source
 from roadworthy.frameworks.live_spaces import about_of, action_of
 from roadworthy.frameworks.naming import named_after
 from roadworthy.frameworks.sb3.around import around
 from roadworthy.frameworks.sb3.step import Predict, Step
-from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 
 

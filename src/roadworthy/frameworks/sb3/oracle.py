@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError, need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.actor import FRAMES, Tensors
@@ -19,7 +20,6 @@ from roadworthy.frameworks.reading import Answers, Loaded
 from roadworthy.frameworks.sb3.features import OBS
 from roadworthy.frameworks.sb3.settings import NAME, algorithm_of, version_of
 from roadworthy.frameworks.sb3.statistics import ask_statistics
-from roadworthy.source import Source
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 

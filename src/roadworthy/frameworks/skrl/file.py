@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.chain import Chain, chain_of, critic_of, refuse_no_chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
@@ -18,7 +19,6 @@ from roadworthy.frameworks.questions import Found, ask_activation, ask_head
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.frameworks.skrl.expressions import head_of
 from roadworthy.frameworks.skrl.images import SETTINGS, ask_chain_images
-from roadworthy.source import Source
 from roadworthy.spec.transforms import EpsOutsideRoot, Normalizer
 
 NAME = "skrl"

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Rewriting, Source
 from roadworthy.frameworks.live_spaces import ACTION, OBS, action_of
 from roadworthy.frameworks.naming import named_after
-from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roadworthy.capture.source import Source
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.gym_spaces import action_box, observation_box
@@ -18,7 +19,6 @@ from roadworthy.frameworks.network.chain import Chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
 from roadworthy.frameworks.questions import Ended
 from roadworthy.frameworks.reading import Answers
-from roadworthy.source import Source
 from roadworthy.spec.signature import Action
 
 # What the instantiator knows; its softmax has no dimension.

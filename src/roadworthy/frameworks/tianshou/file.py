@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.files.statistics import Statistics
 from roadworthy.frameworks.network.actor import Actor
@@ -16,7 +17,6 @@ from roadworthy.frameworks.questions import ask_activation, ask_bounds, ask_no_n
 from roadworthy.frameworks.reading import DEFAULT, ENV, Answers, Reading
 from roadworthy.frameworks.spaces import Box, Discrete
 from roadworthy.frameworks.tianshou.network import Policy, parts_of
-from roadworthy.source import Source
 from roadworthy.spec.transforms import (
     ActionStep,
     Argmax,

@@ -6,7 +6,7 @@ from typing import Any
 
 from torchrl.envs import EnvBase
 
-from roadworthy.envs.frame_skip import frame_skip_of
+from roadworthy.runtime.gym.frame_skip import frame_skip_of
 
 
 def frame_skip(env: EnvBase | None) -> int | None:

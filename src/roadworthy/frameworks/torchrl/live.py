@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torchrl.envs import EnvBase
 
 from roadworthy.capture.snapshot import preserved
+from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
 from roadworthy.errors.lines import user_line
 from roadworthy.frameworks.torchrl import draws, specs
@@ -35,7 +36,6 @@ from roadworthy.frameworks.torchrl.stage import Stage
 from roadworthy.frameworks.torchrl.step import Step, Wiring
 from roadworthy.frameworks.torchrl.transforms import TransformStages
 from roadworthy.frameworks.torchrl.transforms import stages as transform_stages
-from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Normalizer
 

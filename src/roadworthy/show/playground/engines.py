@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roadworthy.cfile.lowering import Unsupported
 from roadworthy.errors import MissingExtra, UsageError, did_you_mean
 from roadworthy.runtime.c_engine import PolicyText
 from roadworthy.runtime.compiler import CannotCompile, wasm_module
@@ -20,6 +19,7 @@ from roadworthy.show.playground.vendor_files import LICENSE, NAMES, licence, unp
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.onnx_graph import Declared, read
 from roadworthy.spec.port import BATCH
+from roadworthy.targets.c.lowering import Unsupported
 
 ENGINES = ("wasm", "onnx")
 _INSTALL = "pip install 'roadworthy[wasm]'"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from roadworthy.errors import Finding
-from roadworthy.originals.original import Original
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.certificate import Check
 from roadworthy.verification.causes import inputs, memory, outputs
@@ -20,6 +19,7 @@ from roadworthy.verification.causes.evidence import (
     side_by_side,
 )
 from roadworthy.verification.causes.weights import absent_weights
+from roadworthy.verification.originals.original import Original
 
 MOST_CAUSES = 4
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roadworthy.errors import Finding, RoadworthyError
-from roadworthy.originals.original import Original
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Run, Steppable, follow, outputs_of, record, record_free
 from roadworthy.spec.tolerance import HYPOTHESIS_REST, HYPOTHESIS_SLACK, gaps
+from roadworthy.verification.originals.original import Original
 
 CODE = "RW320"
 STEPS = 32

@@ -1,6 +1,0 @@
-"""The folder `c/` of a bundle, around the C that `cfile` writes.
-
-files      policy.h, policy.c and CMakeLists.txt
-selftest   selftest.c: the golden trace as data, and a loop that compares
-footprint  what it takes on a board: flash, static RAM, stack
-"""

@@ -1,0 +1,1 @@
+"""ONNX: the graph, rewritten until onnxruntime computes what PyTorch does."""
