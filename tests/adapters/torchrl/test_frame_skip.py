@@ -9,7 +9,7 @@ from torchrl.envs import FrameSkipTransform, GymEnv, TransformedEnv
 
 import roadworthy as rw
 from roadworthy.envs.frame_skip import frame_skip_of, refuse_other_frame_skip
-from roadworthy.frameworks.torchrl.frames import frame_skip
+from roadworthy.frameworks.torchrl.live import frame_skip
 
 PONG = "ALE/Pong-v5"
 

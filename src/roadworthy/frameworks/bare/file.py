@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
-
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import stacked
-from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_chain
+from roadworthy.frameworks.network.chain import ask_order, chain_of, critic_of, refuse_no_chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
 from roadworthy.frameworks.network.images import ask_images
-from roadworthy.frameworks.network.order import ask_order
-from roadworthy.frameworks.network.returns import VALUE, with_value
+from roadworthy.frameworks.network.returns import with_value
 from roadworthy.frameworks.questions import (
     ask_activation,
     ask_head,
@@ -20,8 +17,6 @@ from roadworthy.frameworks.questions import (
 )
 from roadworthy.frameworks.reading import Answers, Reading
 from roadworthy.source import Source
-
-NAME = "a bare state_dict"
 
 
 def recognise(contents: Contents) -> str | None:
@@ -45,17 +40,14 @@ def read(contents: Contents, answers: Answers) -> Reading:
     ask_no_normalizer(answers)
     head = ask_head(answers, chain.layers[-1].outputs)
     critic = critic_of(weights, chain)
-    for name in chain.noise:
-        answers.note(name, "the noise of training, not used")
+    answers.note_noise(chain.noise)
 
     def build(outputs: Sequence[str]) -> Source:
         assert activation is not None
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
-        if VALUE in outputs:
-            assert not isinstance(critic, str)
-            network.add_critic(critic, activation, nn.Identity())
-        source = head.source(network, network.example(), network.memory(), outputs)
+        network.add_critic(critic, activation, outputs)
+        source = head.source(network, outputs)
         return stacked(
             source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
         )
@@ -64,12 +56,9 @@ def read(contents: Contents, answers: Answers) -> Reading:
         head.outputs if head else ("action", "action_raw", "logits"), critic
     )
     return Reading(
-        framework=NAME,
         architecture=chain.text + (f", {activation}" if activation else ""),
-        observation=answers.env.observation if answers.env else None,
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
+        observation=answers.env_observation,
+        action=answers.env_action,
         unexplained=chain.unexplained,
         outputs=outputs,
         absent=absent,

@@ -6,21 +6,20 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
-from roadworthy.frameworks.network.actor import Network, Tensors, stacked
+from roadworthy.frameworks.network.actor import Around, Network, Tensors, stacked
 from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
 from roadworthy.frameworks.network.images import ask_images
 from roadworthy.frameworks.network.layers import Weights
-from roadworthy.frameworks.network.returns import VALUE, with_value
+from roadworthy.frameworks.network.returns import with_value
 from roadworthy.frameworks.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.source import Source
 from roadworthy.spec.transforms import Argmax, ScaleOffset, Tanh
 
-NAME = "CleanRL"
 _NO_CRITIC = "the script's critics judge actions"
 
 
@@ -118,24 +117,18 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert activation is not None
         assert head is not None
         network = ChainNetwork(chain, activation, images, contents.where)
-        if VALUE in outputs:
-            assert not isinstance(critic, str)
-            network.add_critic(critic, activation, nn.Identity())
-        whole = network if atoms is None else Atoms(network, atoms)
-        source = head.source(whole, network.example(), network.memory(), outputs)
+        network.add_critic(critic, activation, outputs)
+        source = head.source(network if atoms is None else Atoms(network, atoms), outputs)
         return stacked(
             source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
         )
 
     outputs, absent = with_value(head.outputs if head else ("action", "action_raw"), critic)
     return Reading(
-        framework=NAME,
         algorithm=script.algorithm,
         architecture=chain.text + (f", {activation}" if activation else ""),
-        observation=answers.env.observation if answers.env else None,
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
+        observation=answers.env_observation,
+        action=answers.env_action,
         unexplained=chain.unexplained,
         outputs=outputs,
         absent=absent,
@@ -143,14 +136,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )
 
 
-class Atoms(Network):
+class Atoms(Around):
     """C51: the expected value of each choice, over a distribution on fixed atoms."""
 
     atoms: Tensor
 
     def __init__(self, network: Network, atoms: Tensor) -> None:
-        super().__init__()
-        self.network = network
+        super().__init__(network)
         self.register_buffer("atoms", atoms.float())
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:

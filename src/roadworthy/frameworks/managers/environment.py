@@ -18,7 +18,7 @@ from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.errors import ExportError, Finding
 from roadworthy.frameworks.managers.actor import GroupActor
 from roadworthy.frameworks.managers.dialect import Candidate, Dialect
-from roadworthy.frameworks.managers.left_out import said
+from roadworthy.frameworks.managers.problems import said
 from roadworthy.frameworks.managers.provenance import addresses, used_by
 from roadworthy.spec.port import About, Array
 from roadworthy.spec.robot import Robot

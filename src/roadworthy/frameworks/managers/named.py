@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from roadworthy.frameworks.managers.dialect import Candidate, GroupTerms, Tensors, Term
-from roadworthy.frameworks.managers.left_out import left_out
+from roadworthy.frameworks.managers.problems import left_out
 from roadworthy.spec.robot import Robot
 
+Key = TypeVar("Key")
 # What the action manager remembers of the actions before.
 _ACTIONS = {
     "last_action": "_action",
@@ -143,6 +144,18 @@ class NamedManagers:
                 alone = len(manager.active_terms) == 1
                 said = "processed_actions" if alone else f"processed_actions.{name}"
                 yield Candidate(said, partial(getattr, term, "_processed_actions"))
+
+    def written_by_actions(self, held: Mapping[Key, torch.Tensor]) -> dict[Key, list[int]]:
+        """The elements that differ when the action terms write them: they start as NaN."""
+        before = {key: value.clone() for key, value in held.items()}
+        for value in held.values():
+            value.fill_(float("nan"))
+        self.env.action_manager.process_action(torch.zeros(self.rows, self.action_width))
+        self.env.action_manager.apply_action()
+        written = {key: (~value.isnan()).all(dim=0) for key, value in held.items() if value.numel()}
+        for key, value in held.items():
+            value.copy_(before[key])
+        return {key: mask.nonzero().flatten().tolist() for key, mask in written.items()}
 
     def left_out(self, names: Sequence[str]) -> list[str]:
         return [*left_out(self.env, self.groups(), names)]

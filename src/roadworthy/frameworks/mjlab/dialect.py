@@ -10,8 +10,8 @@ from roadworthy.capture.state.unwatched import unwatched
 from roadworthy.errors import Finding
 from roadworthy.frameworks.managers.dialect import Candidate, Ring
 from roadworthy.frameworks.managers.named import NamedManagers
-from roadworthy.frameworks.managers.rings import of_groups
-from roadworthy.frameworks.mjlab import buffers, facts, outputs, problems, robot, state
+from roadworthy.frameworks.managers.rings import CircularBuffer, of_groups
+from roadworthy.frameworks.mjlab import facts, outputs, problems, robot, state
 from roadworthy.spec.robot import Robot
 
 Written = Literal["targets", "ctrl"]
@@ -57,12 +57,12 @@ class MjlabDialect(NamedManagers):
 
     def rings(self, names: Sequence[str]) -> list[Ring]:
         found = [*of_groups(self.env, names)]
-        return [*found, *buffers.of_actuators(self.env)] if self.written == "ctrl" else found
+        return [*found, *_of_actuators(self.env)] if self.written == "ctrl" else found
 
     def outputs(self) -> list[Candidate]:
         if self.written == "ctrl":
             return outputs.controls(self.env)
-        return outputs.targets(self.env)
+        return [*outputs.targets(self)]
 
     def problems(self, names: Sequence[str]) -> list[Finding]:
         return problems.problems(self, names)
@@ -75,3 +75,15 @@ class MjlabDialect(NamedManagers):
 
     def randomised(self) -> list[Candidate]:
         return state.randomised(self.env)
+
+
+def _of_actuators(env: Any) -> Iterator[Ring]:
+    """The delays between a command and its actuator, each once: fused actuators share one."""
+    for name, entity in env.scene.entities.items():
+        shared: dict[int, Any] = {}
+        for actuator in entity.actuators:
+            delay = getattr(actuator, "_delay_buffer", None)
+            if delay is not None:
+                shared.setdefault(id(delay), delay)
+        for number, delay in enumerate(shared.values()):
+            yield CircularBuffer(f"delay.{name}.actuators_{number}", delay._buffer)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from roadworthy.frameworks.managers.dialect import Candidate
+from roadworthy.frameworks.managers.named import NamedManagers
 from roadworthy.frameworks.mjlab.state import array, elements
 from roadworthy.spec.port import About
 
@@ -20,31 +21,17 @@ _TARGETS = {
 }  # fmt: skip
 
 
-def targets(env: Any) -> list[Candidate]:
+def targets(dialect: NamedManagers) -> Iterator[Candidate]:
     """The targets that the action terms write, of those joints, tendons and sites alone."""
-    return [*_targets(env)]
-
-
-def _targets(env: Any) -> Iterator[Candidate]:
+    entities = dialect.env.scene.entities
     held = {
         (name, field): getattr(entity.data, field)
-        for name, entity in env.scene.entities.items()
+        for name, entity in entities.items()
         for field in _TARGETS
     }
-    before = {key: value.clone() for key, value in held.items()}
-    for value in held.values():
-        value.fill_(float("nan"))
-    env.action_manager.process_action(
-        torch.zeros(env.num_envs, env.action_manager.total_action_dim)
-    )
-    env.action_manager.apply_action()
-    written = {key: (~value.isnan()).all(dim=0) for key, value in held.items() if value.numel()}
-    for key, value in held.items():
-        value.copy_(before[key])
-    for (name, field), mask in written.items():
-        ids = mask.nonzero().flatten().tolist()
+    for (name, field), ids in dialect.written_by_actions(held).items():
         if ids:
-            entity = env.scene.entities[name]
+            entity = entities[name]
             names = [getattr(entity, _TARGETS[field])[each] for each in ids]
             about = About(description=f"{field.replace('_', ' ')}s of {name}", elements=names)
             yield Candidate(f"{name}.{field}", partial(_written, entity, field, tuple(ids)), about)

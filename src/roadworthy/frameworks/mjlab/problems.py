@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.errors import Finding
-from roadworthy.frameworks.managers.problems import finding, group_problems
+from roadworthy.frameworks.managers.problems import device_problem, finding, group_problems
 
 if TYPE_CHECKING:
     from roadworthy.frameworks.mjlab.dialect import MjlabDialect
@@ -14,20 +14,12 @@ if TYPE_CHECKING:
 
 def problems(dialect: MjlabDialect, names: Sequence[str]) -> list[Finding]:
     """Everything at once: what would make the file another policy than the one that was trained."""
-    found = [*_device(dialect.env), *group_problems(dialect.groups(), names)]
+    again = "make it once more with ManagerBasedRlEnv(cfg, device='cpu')"
+    found = [*device_problem(dialect.env, again), *group_problems(dialect.groups(), names)]
     found += _delays(dialect.env, names)
     if dialect.written == "ctrl":
         found += _actuators(dialect.env)
     return found
-
-
-def _device(env: Any) -> Iterator[Finding]:
-    if str(env.device) != "cpu":
-        yield finding(
-            "env.device",
-            f"the environment is on {env.device}, and is exported on the CPU",
-            "make it once more with ManagerBasedRlEnv(cfg, device='cpu')",
-        )
 
 
 def _delays(env: Any, names: Sequence[str]) -> Iterator[Finding]:

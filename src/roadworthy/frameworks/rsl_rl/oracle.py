@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.actor import Actor, Tensors
+from roadworthy.frameworks.network.memory import STATES
 from roadworthy.frameworks.reading import Answers
 from roadworthy.frameworks.rsl_rl.layout import Layout, layout_of
 from roadworthy.source import Source
 
-STATES = ("h", "c")
 # As rsl_rl calls them.
 _SPELT = {"celu": "crelu", "leaky_relu": "lrelu", "silu": "swish"}
 _DISTRIBUTIONS = {

@@ -11,21 +11,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from roadworthy.frameworks.network.actor import Tensors
-from roadworthy.frameworks.network.layers import Weights, loaded, mlp, under, unexplained
+from roadworthy.frameworks.network.layers import Weights, convolutions, sequence, under, unexplained
+from roadworthy.frameworks.questions import ask_choice
 from roadworthy.frameworks.reading import ENV, Answers
 from roadworthy.frameworks.spaces import (
+    OBS,
     Box,
     Dict,
     Discrete,
     Leaf,
-    MultiBinary,
     MultiDiscrete,
     Space,
+    about_of,
 )
 from roadworthy.spec.port import About
 
-OBS = "obs"
 Layout = Literal["channels_first", "channels_last"]
+_LAYOUTS: Mapping[str, Layout] = {
+    "channels_last": "channels_last", "channels_first": "channels_first",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,12 +61,8 @@ class Observed:
         return torch.float32 if dtype.is_floating_point or self.floating else dtype
 
     def about(self) -> About:
-        """Limits of the port, where the space has them."""
-        if isinstance(self.space, Discrete):
-            return About(low=0, high=self.space.n - 1)
-        if isinstance(self.space, MultiDiscrete):
-            return About(low=0, high=[size - 1 for size in self.space.sizes])
-        return About(low=0, high=1) if isinstance(self.space, MultiBinary) else About()
+        """Limits of the port, where the space has choices."""
+        return About() if isinstance(self.space, Box) else about_of(self.space)
 
 
 def observed(
@@ -70,7 +70,7 @@ def observed(
 ) -> dict[str, Observed]:
     """Port → how its values arrive. Asks for the layout of images, which the file does not say."""
     leaves = space.spaces if isinstance(space, Dict) else {OBS: space}
-    env = answers.env.observation if answers.env else None
+    env = answers.env_observation
     others = env.spaces if isinstance(env, Dict) else {OBS: env}
     found = {}
     for port, leaf in leaves.items():
@@ -94,23 +94,16 @@ def _layout(port: str, image: Box, env: Leaf | None, answers: Answers) -> Layout
     elif env is not None and env.shape[1:] == (height, width):
         told = "channels_first"
 
-    def read(text: str) -> Layout:
-        if text == "channels_last":
-            return "channels_last"
-        if text == "channels_first":
-            return "channels_first"
-        raise KeyError(text)
-
     name = "image" if port == OBS else f"image_{port}"
     return (
-        answers.ask(
+        ask_choice(
+            answers,
             name,
             f"whether the environment gives ({height}, {width}, {channels}) or {image.shape}; "
             "Stable-Baselines3 turns the first into the second, and saves that",
-            read=read,
-            found=[(told, ENV)],
-            choices=("channels_last", "channels_first"),
-            others=("--env ID",),
+            _LAYOUTS,
+            [(told, ENV)],
+            ("--env ID",),
         )
         or "channels_first"
     )
@@ -129,7 +122,7 @@ class Preprocess(nn.Module):
             return functional.one_hot(value.long(), space.n).float()
         if isinstance(space, MultiDiscrete):
             columns = value.long().unbind(dim=1)
-            hot = [functional.one_hot(c, n) for c, n in zip(columns, space.sizes, strict=True)]
+            hot = [functional.one_hot(c, n) for c, n in zip(columns, space.nvec, strict=True)]
             return torch.cat(hot, dim=-1).float()
         if self.own.layout == "channels_last":
             value = value.permute(0, 3, 1, 2)
@@ -141,16 +134,15 @@ class NatureCnn(nn.Module):
 
     def __init__(self, weights: Weights, where: str) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for place, stride in (("0", 4), ("2", 2), ("4", 1)):
-            own = under(weights, f"cnn.{place}")
-            if "weight" not in own or own["weight"].ndim != 4:
+        for place in ("0", "2", "4"):
+            kernel = weights.get(f"cnn.{place}.weight")
+            if kernel is None or kernel.ndim != 4:
                 raise unexplained(where, f"no convolution at cnn.{place}")
-            out, channels, *kernel = own["weight"].shape
-            made = nn.Conv2d(channels, out, tuple(kernel), stride)  # type: ignore[arg-type]
-            layers += [loaded(made, own, f"{where}.cnn.{place}"), nn.ReLU()]
-        linear = mlp(under(weights, "linear"), "relu", active_end=True, where=f"{where}.linear")
-        self.layers = nn.Sequential(*layers, nn.Flatten(), linear)
+        own = {n: w for n, w in under(weights, "cnn").items() if n.startswith(("0.", "2.", "4."))}
+        layers = convolutions(own, ((4, 0), (2, 0), (1, 0)), "relu", f"{where}.cnn")
+        linear = under(weights, "linear")
+        last = sequence(linear, "relu", active_end=True, where=f"{where}.linear")
+        self.layers = nn.Sequential(*layers, last)
 
     def forward(self, image: Tensor) -> Tensor:
         features: Tensor = self.layers(image)

@@ -10,7 +10,7 @@ from torch import nn
 
 from roadworthy.errors import Finding, UsageError
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.network.actor import Actor, Network, stacked
+from roadworthy.frameworks.network.actor import Network, source_of, stacked
 from roadworthy.frameworks.network.layers import left_over, widths
 from roadworthy.frameworks.reading import (
     BAD_ANSWER,
@@ -20,7 +20,7 @@ from roadworthy.frameworks.reading import (
     Answers,
     Reading,
 )
-from roadworthy.frameworks.sb3.features import OBS, Observed, observed
+from roadworthy.frameworks.sb3.features import Observed, observed
 from roadworthy.frameworks.sb3.networks import (
     ActorCritic,
     Binary,
@@ -33,7 +33,7 @@ from roadworthy.frameworks.sb3.networks import (
 )
 from roadworthy.frameworks.sb3.settings import DATA, NAME, WEIGHTS, Settings, settings_of
 from roadworthy.frameworks.sb3.statistics import misfit, vecnormalize
-from roadworthy.frameworks.spaces import Box, Discrete, MultiBinary, MultiDiscrete, differs
+from roadworthy.frameworks.spaces import OBS, Box, Discrete, MultiBinary, MultiDiscrete, differs
 from roadworthy.source import Source
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
@@ -91,8 +91,6 @@ def read(contents: Contents, answers: Answers) -> Reading:
         observation=settings.observation,
         action=settings.action,
         normalizers=statistics,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
         unexplained=left_over(settings.weights, (*_ACTING, *_NOT_ACTING)),
         outputs=("action", *head.more(network)),
         build=build,
@@ -179,7 +177,7 @@ def _head(settings: Settings) -> ActionHead:
         case Discrete():
             table = tuple(range(space.start, space.start + space.n)) if space.start else ()
             return ActionHead(steps=(Argmax(mask=mask, table=table),))
-        case MultiDiscrete(sizes=sizes):
+        case MultiDiscrete(nvec=sizes):
             return ActionHead(steps=(ChooseEach(sizes=sizes, mask=mask),))
         case MultiBinary(shape=(n,)):
             if mask is not None:
@@ -229,12 +227,8 @@ def _source(
     answers: Answers,
     outputs: Sequence[str],
 ) -> Source:
-    example = {port: each.example for port, each in ports.items()}
-    source = Source(
-        Actor(head.around(network), outputs),
-        example=example,
-        memory=network.memory(outputs) if isinstance(network, Recurrent) else {},
-        action=head.steps,
+    source = replace(
+        source_of(head.around(network), outputs, head.steps),
         meaning=head.meaning,
         about={port: about for port, each in ports.items() if (about := each.about()) != About()},
     )

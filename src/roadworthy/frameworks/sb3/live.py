@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roadworthy.frameworks.live_spaces import about_of, action_of
 from roadworthy.frameworks.naming import named_after
 from roadworthy.frameworks.sb3.around import around
-from roadworthy.frameworks.sb3.step import Predict, Step
+from roadworthy.frameworks.sb3.oracle import Predict
+from roadworthy.frameworks.sb3.step import MASKS, Step
+from roadworthy.frameworks.spaces import about_of, action_of
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
 
@@ -48,7 +49,8 @@ def describe(
         ignore=ignore,
     )
     # A VecNormalize normalises itself; of the others only the formula is known.
-    truth = Predict(model, step, met.vecnormalize)
+    mask = MASKS if step.choices else None
+    truth = Predict(model, met.vecnormalize, alone=step.alone, mask=mask)
     alone = None if met.vecnormalize is None else replace(source, module=truth, normalizer=None)
     rewriting = Rewriting(truth, keywords=met.keywords, alone=alone, notes=met.notes)
     return replace(source, rewritten=rewriting)

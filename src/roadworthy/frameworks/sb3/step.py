@@ -1,4 +1,4 @@
-"""What `predict` of a Stable-Baselines3 model does, in PyTorch; and `predict` itself."""
+"""What `predict` of a Stable-Baselines3 model does, in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roadworthy.frameworks.live_spaces import ACTION, example_of, ports_of
 from roadworthy.frameworks.network.actor import FRAMES
+from roadworthy.frameworks.network.memory import STATES
+from roadworthy.frameworks.spaces import ACTION, example_of, ports_of
 
-STATES = ("h", "c")
 MASKS = "action_masks"
 
 
@@ -92,36 +92,6 @@ class Step(nn.Module):
             unscaled: Tensor = self.low + 0.5 * (action + 1.0) * (self.high - self.low)
             return unscaled
         return torch.clamp(action, self.low, self.high)
-
-
-class Predict(nn.Module):
-    """`predict` itself, behind the model's own VecNormalize where there is one."""
-
-    def __init__(self, model: Any, step: Step, statistics: Any) -> None:
-        super().__init__()
-        self.step = step
-        self.model, self.statistics = [model], [statistics]
-
-    def forward(self, **ports: Tensor) -> dict[str, Tensor]:
-        step = self.step
-        arrays: Any = {name: ports[name].numpy() for name in step.spaces}
-        arrays = next(iter(arrays.values())) if step.alone else arrays
-        if self.statistics[0] is not None:
-            arrays = self.statistics[0].normalize_obs(arrays)
-        begun = {}
-        if step.frames:
-            kept = ports[FRAMES].numpy()[:, arrays.shape[1] :]
-            arrays = np.concatenate([kept, arrays], axis=1).astype(np.float32)
-            begun[FRAMES] = torch.from_numpy(arrays)
-        said: dict[str, Any] = {"deterministic": True}
-        if step.choices:
-            said[MASKS] = ports[MASKS].numpy()
-        if step.recurrent:
-            said["state"] = tuple(ports[name].numpy() for name in STATES)
-            said["episode_start"] = np.zeros(ports[STATES[0]].shape[1], dtype=bool)
-        action, state = self.model[0].predict(arrays, **said)
-        after = dict(zip(STATES, map(torch.as_tensor, state), strict=True)) if state else {}
-        return {ACTION: torch.as_tensor(action), **begun, **after}
 
 
 def _is_masked(policy: Any) -> bool:
