@@ -12,8 +12,8 @@ import torch
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyWarning
 from roadworthy.frameworks.managers import Candidate, NamedManagers, Ring, source_of
+from roadworthy.frameworks.managers.dialect import of_groups
 from roadworthy.frameworks.managers.problems import device_problem, group_problems
-from roadworthy.frameworks.managers.rings import of_groups
 from roadworthy.spec.port import About
 
 # Public names of an articulation's or a rigid object's data → the port, what is preferred first.

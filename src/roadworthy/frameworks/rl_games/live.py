@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roadworthy.errors import UsageError
-from roadworthy.frameworks.naming import named_after
+from roadworthy.frameworks.adapter import named_after
 from roadworthy.frameworks.rl_games.oracle import Predict
 from roadworthy.frameworks.spaces import ACTION, about_of, action_of, example_of, ports_of
 from roadworthy.source import Rewriting, Source

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roadworthy.frameworks.naming import named_after
+from roadworthy.frameworks.adapter import named_after
 from roadworthy.frameworks.spaces import ACTION, OBS, action_of
 from roadworthy.source import Rewriting, Source
 from roadworthy.spec.port import About
