@@ -10,7 +10,7 @@ from torch import nn
 
 from roadworthy.frameworks.network.actor import Around, Network, Tensors, results, source_of
 from roadworthy.frameworks.network.layers import ACTIVATIONS, activation_name
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE
 from roadworthy.frameworks.reading import ENV, Answers
 from roadworthy.frameworks.spaces import Box, Discrete, MultiDiscrete
 from roadworthy.source import Source

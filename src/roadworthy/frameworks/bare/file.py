@@ -9,7 +9,7 @@ from roadworthy.frameworks.network.actor import stacked
 from roadworthy.frameworks.network.chain import ask_order, chain_of, critic_of, refuse_no_chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
 from roadworthy.frameworks.network.images import ask_images
-from roadworthy.frameworks.network.returns import with_value
+from roadworthy.frameworks.network.statistics import with_value
 from roadworthy.frameworks.questions import (
     ask_activation,
     ask_head,

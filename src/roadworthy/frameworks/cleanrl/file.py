@@ -14,7 +14,7 @@ from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_c
 from roadworthy.frameworks.network.chain_network import ChainNetwork
 from roadworthy.frameworks.network.images import ask_images
 from roadworthy.frameworks.network.layers import Weights
-from roadworthy.frameworks.network.returns import with_value
+from roadworthy.frameworks.network.statistics import with_value
 from roadworthy.frameworks.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.source import Source

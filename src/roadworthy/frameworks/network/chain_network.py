@@ -12,7 +12,7 @@ from roadworthy.frameworks.network.chain import Chain, Layer
 from roadworthy.frameworks.network.images import ImageInput, Images
 from roadworthy.frameworks.network.layers import ACTIVATIONS, layer, recurrent
 from roadworthy.frameworks.network.memory import CRITIC, start, stepped
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE
 from roadworthy.spec.transforms import Normalizer
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,12 @@ class Images:
     def example(self) -> Tensor:
         """One image."""
         return torch.zeros(1, *self.shape, dtype=torch.uint8 if self.pixels else torch.float32)
+
+
+def of_each(convs: Sequence[Any], name: str, default: object = None) -> str | None:
+    """What settings say of each convolution, between commas; None where they name none."""
+    said = [str(conv.get(name, default)) for conv in convs if isinstance(conv, Mapping)]
+    return ",".join(said) or None
 
 
 def ask_images(

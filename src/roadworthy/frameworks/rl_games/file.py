@@ -11,7 +11,7 @@ from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
 from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import ACTIVATIONS, under
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE, normalizer_of
 from roadworthy.frameworks.questions import Found, ask_activation, ask_bounds, ask_flag, numbers
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.frameworks.rl_games.images import ask_cnn, cnn_text
@@ -22,9 +22,7 @@ from roadworthy.spec.transforms import (
     ActionStep,
     Argmax,
     Clip,
-    EpsInsideRoot,
     MultiDiscrete,
-    Normalizer,
     ScaleToBounds,
     Tanh,
 )
@@ -54,7 +52,12 @@ def read(contents: Contents, answers: Answers) -> Reading:
     )  # fmt: skip
     statistics = under(model, "running_mean_std") or _beside(contents)
     cnn = ask_cnn(contents, answers, under(own, "actor_cnn"), statistics)
-    normalizer = _normalizer(statistics, answers)
+    normalizer = normalizer_of(statistics)
+    answers.note(
+        "normalizer",
+        "(x - mean) / sqrt(var + 1e-5), clipped at 5" if normalizer
+        else "none: the file holds no running_mean_std",
+    )  # fmt: skip
     wiring = wiring_of(own, {} if cnn else statistics, answers)
     mean_activation = _ask_function(
         contents, answers, "mu_activation", "means of the action",
@@ -127,15 +130,6 @@ def _beside(contents: Contents) -> dict[str, Tensor]:
     """The statistics that SAC writes beside its networks."""
     found = contents.tree.get("running_mean_std")
     return state_dict(found) if isinstance(found, Mapping) else {}
-
-
-def _normalizer(statistics: Mapping[str, Tensor], answers: Answers) -> Normalizer | None:
-    mean, var = statistics.get("running_mean"), statistics.get("running_var")
-    if mean is None or var is None:
-        answers.note("normalizer", "none: the file holds no running_mean_std")
-        return None
-    answers.note("normalizer", "(x - mean) / sqrt(var + 1e-5), clipped at 5")
-    return EpsInsideRoot(mean=mean.float(), var=var.float(), eps=1e-5, clip=5.0)
 
 
 def _ask_steps(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents
-from roadworthy.frameworks.network.images import Images, ask_images
+from roadworthy.frameworks.network.images import Images, ask_images, of_each
 from roadworthy.frameworks.network.layers import kernels_of, unexplained
 from roadworthy.frameworks.questions import ask_activation
 from roadworthy.frameworks.reading import ENV, FILE, Answers
@@ -52,8 +52,8 @@ def ask_cnn(
         kernels,
         shape=[(seen, FILE)],
         divisor=[(pixels, ENV)],
-        strides=[(_each(convs, "strides"), where)],
-        padding=[(_each(convs, "padding"), where)],
+        strides=[(of_each(convs, "strides"), where)],
+        padding=[(of_each(convs, "padding"), where)],
         channels=[(permuted if said else None, where)],
     )
     activation = ask_activation(
@@ -78,8 +78,3 @@ def _refuse_kind(said: Mapping[str, Any], where: str) -> None:
         raise unexplained(
             where, f"{AGENT} says {_CNN}.type={kind}; conv2d and conv2d_flatten are rebuilt"
         )
-
-
-def _each(convs: Sequence[Any], name: str) -> str | None:
-    found = [str(each.get(name)) for each in convs if isinstance(each, Mapping)]
-    return ",".join(found) or None

@@ -19,7 +19,7 @@ from roadworthy.frameworks.network.layers import (
     under,
 )
 from roadworthy.frameworks.network.memory import CRITIC, start, stepped
-from roadworthy.frameworks.network.returns import VALUE, returns_of
+from roadworthy.frameworks.network.statistics import VALUE, returns_of
 from roadworthy.frameworks.rl_games.wiring import Wiring
 from roadworthy.spec.transforms import Normalizer
 

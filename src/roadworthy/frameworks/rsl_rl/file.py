@@ -14,7 +14,7 @@ from roadworthy.frameworks.network.actor import Network, Tensors, results, sourc
 from roadworthy.frameworks.network.images import Standardised
 from roadworthy.frameworks.network.layers import recurrent, sequence, widths
 from roadworthy.frameworks.network.memory import start, stepped
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE
 from roadworthy.frameworks.reading import Answers, Reading
 from roadworthy.frameworks.rsl_rl.critic import EPS, Critic, ask_critic, why_absent
 from roadworthy.frameworks.rsl_rl.images import Image, ask_images, encoder

@@ -12,7 +12,7 @@ from torch import Tensor
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import under
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE, normalizer_of
 from roadworthy.frameworks.questions import ask_activation, whole_numbers
 from roadworthy.frameworks.reading import ENV, Answers, Reading
 from roadworthy.frameworks.sample_factory.encoders import (
@@ -166,10 +166,9 @@ def _normalizers(
 ) -> dict[str, Normalizer]:
     found: dict[str, Normalizer] = {}
     for name in names:
-        own = under(weights, f"{_STATISTICS}.{name}")
-        if own:
-            mean, var = own["running_mean"].float(), own["running_var"].float()
-            found[name] = EpsInsideRoot(mean=mean, var=var, eps=1e-5, clip=5.0)
+        own = normalizer_of(under(weights, f"{_STATISTICS}.{name}"))
+        if own is not None:
+            found[name] = own
     told = "(x - mean) / sqrt(var + 1e-5), clipped at 5" if found else "none"
     answers.note("normalizer", told)
     return found

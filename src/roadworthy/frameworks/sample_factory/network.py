@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from roadworthy.frameworks.network.actor import Network, Tensors, results
 from roadworthy.frameworks.network.layers import layer, recurrent, sequence, under
 from roadworthy.frameworks.network.memory import CRITIC, start, stepped
-from roadworthy.frameworks.network.returns import VALUE, returns_of
+from roadworthy.frameworks.network.statistics import VALUE, returns_of
 from roadworthy.frameworks.sample_factory.encoders import Encoding, encodings
 from roadworthy.spec.transforms import Normalizer
 

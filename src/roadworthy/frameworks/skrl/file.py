@@ -12,9 +12,9 @@ from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.chain import Chain, chain_of, critic_of, refuse_no_chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
-from roadworthy.frameworks.network.images import Images, ask_images
+from roadworthy.frameworks.network.images import Images, ask_images, of_each
 from roadworthy.frameworks.network.layers import unexplained
-from roadworthy.frameworks.network.returns import VALUE, returns_of, with_value
+from roadworthy.frameworks.network.statistics import VALUE, returns_of, with_value
 from roadworthy.frameworks.questions import Found, ask_activation, ask_head
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.frameworks.skrl.expressions import Input, head_of, input_of
@@ -182,8 +182,8 @@ def _ask_images(answers: Answers, chain: Chain, settings: Mapping[str, Any]) -> 
         chain.kernels,
         divisor=[(seen.divisor if seen else None, _WHERE)],
         shift=seen.shift if seen else 0.0,
-        strides=[(_listed(convs, "stride", 1), _WHERE)],
-        padding=[(_listed(convs, "padding", 0), _WHERE)],
+        strides=[(of_each(convs, "stride", 1), _WHERE)],
+        padding=[(of_each(convs, "padding", 0), _WHERE)],
         channels=[(seen.channels if seen else None, _WHERE)],
     )
 
@@ -205,7 +205,3 @@ def _input(parts: Sequence[Mapping[str, Any]]) -> Input | None:
         return input_of(str(parts[0].get("input"))) if parts else None
     except ValueError:
         return None
-
-
-def _listed(convs: Sequence[Mapping[str, Any]], name: str, default: int) -> str | None:
-    return ",".join(str(each.get(name, default)) for each in convs) or None
