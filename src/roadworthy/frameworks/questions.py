@@ -8,14 +8,21 @@ from typing import TypeVar
 
 from torch import nn
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.network.actor import Around, Network, Tensors, results, source_of
 from roadworthy.frameworks.network.layers import ACTIVATIONS, activation_name
 from roadworthy.frameworks.network.statistics import VALUE
 from roadworthy.frameworks.reading import ENV, Answers
-from roadworthy.frameworks.spaces import Box, Discrete, MultiDiscrete
 from roadworthy.source import Source
-from roadworthy.spec.transforms import ActionStep, Argmax, Clip, Normalizer, ScaleToBounds, Tanh
-from roadworthy.spec.transforms import MultiDiscrete as ChooseEach
+from roadworthy.spec.transforms import (
+    ActionStep,
+    Argmax,
+    Clip,
+    MultiDiscrete,
+    Normalizer,
+    ScaleToBounds,
+    Tanh,
+)
 
 Found = Sequence[tuple[object, str]]
 T = TypeVar("T")
@@ -91,7 +98,7 @@ def ask_bounds(
     sides = []
     for side in ("low", "high"):
         told = None
-        if isinstance(env, Box):
+        if isinstance(env, spaces.Box):
             told = ",".join(repr(float(each)) for each in getattr(env, side).reshape(-1))
 
         def read(text: str) -> tuple[float, ...]:
@@ -127,7 +134,7 @@ class Head:
 
     @property
     def discrete(self) -> bool:
-        return any(isinstance(step, (Argmax, ChooseEach)) for step in self.steps)
+        return any(isinstance(step, (Argmax, MultiDiscrete)) for step in self.steps)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -179,7 +186,7 @@ def ask_head(
     """
     own: list[Head] = []
     env = answers.env_action
-    discrete = {Discrete: "argmax", MultiDiscrete: "multi_discrete"}.get(type(env))
+    discrete = {spaces.Discrete: "argmax", spaces.MultiDiscrete: "multi_discrete"}.get(type(env))
 
     def read(text: str) -> str:
         if text not in HEADS and expression is not None:
@@ -218,12 +225,12 @@ def _choices(answers: Answers, size: int, kind: str) -> Head | None:
     if kind == "argmax":
         return Head(steps=(Argmax(),))
     env = answers.env_action
-    told = ",".join(map(str, env.nvec)) if isinstance(env, MultiDiscrete) else None
+    told = ",".join(map(str, env.nvec)) if isinstance(env, spaces.MultiDiscrete) else None
     sizes = answers.ask(
         "sizes", f"how many of the {size} numbers belong to each choice", read=whole_numbers,
         found=[(told, ENV)], such_as="3,3", others=("--env ID",),
     )  # fmt: skip
-    return None if sizes is None else Head(steps=(ChooseEach(sizes=sizes),))
+    return None if sizes is None else Head(steps=(MultiDiscrete(sizes=sizes),))
 
 
 def ask_no_normalizer(answers: Answers, found: Found = ()) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.network.layers import Stride, unexplained
 from roadworthy.frameworks.questions import Found, ask_choice, numbers, per_layer, whole_numbers
 from roadworthy.frameworks.reading import ENV, Answers
-from roadworthy.frameworks.spaces import Box, Dict
 from roadworthy.spec.transforms import EpsInsideRoot, Normalizer
 
 SHAPES = "the shapes"
@@ -73,8 +73,8 @@ def ask_images(
 ) -> Images | None:
     """What the weights of convolutions do not say; the keywords are what others say of it."""
     env = answers.env_observation
-    own = env.spaces.get(port) if isinstance(env, Dict) else env
-    box = own if isinstance(own, Box) else None
+    own = env.spaces.get(port) if isinstance(env, spaces.Dict) else env
+    box = own if isinstance(own, spaces.Box) else None
     told = ",".join(map(str, box.shape)) if box else None
 
     def each(text: str) -> tuple[int, ...]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.images import Images, ask_images, of_each
 from roadworthy.frameworks.network.layers import kernels_of, unexplained
 from roadworthy.frameworks.questions import ask_activation
 from roadworthy.frameworks.reading import ENV, FILE, Answers
-from roadworthy.frameworks.spaces import Box
 
 _CNN = "params.network.cnn"
 
@@ -45,7 +45,7 @@ def ask_cnn(
     mean = statistics.get("running_mean")
     seen = None if mean is None or mean.ndim != 3 else ",".join(map(str, mean.shape))
     env = answers.env_observation
-    pixels = ("255" if env.dtype == "uint8" else "1") if isinstance(env, Box) else None
+    pixels = ("255" if env.dtype == "uint8" else "1") if isinstance(env, spaces.Box) else None
     permuted = "last" if said.get("permute_input", True) else "first"
     images = ask_images(
         answers,

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import under
@@ -22,8 +23,6 @@ from roadworthy.frameworks.sample_factory.encoders import (
     encodings,
 )
 from roadworthy.frameworks.sample_factory.network import HEAD, Policy
-from roadworthy.frameworks.spaces import Box, Discrete
-from roadworthy.frameworks.spaces import MultiDiscrete as Several
 from roadworthy.source import Source
 from roadworthy.spec.transforms import ActionStep, Argmax, EpsInsideRoot, MultiDiscrete, Normalizer
 
@@ -129,11 +128,11 @@ def _ask_space(answers: Answers, outputs: int) -> tuple[int | str, ...] | None:
     """("continuous",), or the number of choices of each part of the action."""
     env = answers.env_action
     told: str | None = None
-    if isinstance(env, Box):
+    if isinstance(env, spaces.Box):
         told = "continuous"
-    elif isinstance(env, Discrete):
+    elif isinstance(env, spaces.Discrete):
         told = str(env.n)
-    elif isinstance(env, Several):
+    elif isinstance(env, spaces.MultiDiscrete):
         told = ",".join(map(str, env.nvec))
 
     def read(text: str) -> tuple[int | str, ...]:

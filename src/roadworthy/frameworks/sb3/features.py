@@ -10,20 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.network.actor import Tensors
 from roadworthy.frameworks.network.layers import Weights, convolutions, sequence, under, unexplained
 from roadworthy.frameworks.questions import ask_choice
 from roadworthy.frameworks.reading import ENV, Answers
-from roadworthy.frameworks.spaces import (
-    OBS,
-    Box,
-    Dict,
-    Discrete,
-    Leaf,
-    MultiDiscrete,
-    Space,
-    about_of,
-)
 from roadworthy.spec.port import About
 
 Layout = Literal["channels_first", "channels_last"]
@@ -41,7 +32,7 @@ class Observed:
     floating  whether the port takes floats although the space holds whole numbers
     """
 
-    space: Leaf
+    space: spaces.Leaf
     layout: Layout = "channels_first"
     divided: bool = False
     floating: bool = False
@@ -62,31 +53,35 @@ class Observed:
 
     def about(self) -> About:
         """Limits of the port, where the space has choices."""
-        return About() if isinstance(self.space, Box) else about_of(self.space)
+        return About() if isinstance(self.space, spaces.Box) else spaces.about_of(self.space)
 
 
 def observed(
-    space: Space, answers: Answers, *, normalize_images: bool, normalized: Mapping[str, object]
+    space: spaces.Space,
+    answers: Answers,
+    *,
+    normalize_images: bool,
+    normalized: Mapping[str, object],
 ) -> dict[str, Observed]:
     """Port → how its values arrive. Asks for the layout of images, which the file does not say."""
-    leaves = space.spaces if isinstance(space, Dict) else {OBS: space}
+    leaves = space.spaces if isinstance(space, spaces.Dict) else {spaces.OBS: space}
     env = answers.env_observation
-    others = env.spaces if isinstance(env, Dict) else {OBS: env}
+    others = env.spaces if isinstance(env, spaces.Dict) else {spaces.OBS: env}
     found = {}
     for port, leaf in leaves.items():
         layout: Layout = "channels_first"
-        if isinstance(leaf, Box) and leaf.is_image:
+        if isinstance(leaf, spaces.Box) and leaf.is_image:
             layout = _layout(port, leaf, others.get(port), answers)
         found[port] = Observed(
             space=leaf,
             layout=layout,
-            divided=normalize_images and isinstance(leaf, Box) and leaf.is_image,
+            divided=normalize_images and isinstance(leaf, spaces.Box) and leaf.is_image,
             floating=port in normalized,
         )
     return found
 
 
-def _layout(port: str, image: Box, env: Leaf | None, answers: Answers) -> Layout:
+def _layout(port: str, image: spaces.Box, env: spaces.Leaf | None, answers: Answers) -> Layout:
     channels, height, width = image.shape
     told = None
     if env is not None and env.shape != image.shape and env.shape[:2] == (height, width):
@@ -94,7 +89,7 @@ def _layout(port: str, image: Box, env: Leaf | None, answers: Answers) -> Layout
     elif env is not None and env.shape[1:] == (height, width):
         told = "channels_first"
 
-    name = "image" if port == OBS else f"image_{port}"
+    name = "image" if port == spaces.OBS else f"image_{port}"
     return (
         ask_choice(
             answers,
@@ -118,9 +113,9 @@ class Preprocess(nn.Module):
 
     def forward(self, value: Tensor) -> Tensor:
         space = self.own.space
-        if isinstance(space, Discrete):
+        if isinstance(space, spaces.Discrete):
             return functional.one_hot(value.long(), space.n).float()
-        if isinstance(space, MultiDiscrete):
+        if isinstance(space, spaces.MultiDiscrete):
             columns = value.long().unbind(dim=1)
             hot = [functional.one_hot(c, n) for c, n in zip(columns, space.nvec, strict=True)]
             return torch.cat(hot, dim=-1).float()
@@ -157,7 +152,10 @@ class Extractor(nn.Module):
         self.ports = tuple(ports)
         self.prepare = nn.ModuleList([Preprocess(each) for each in ports.values()])
         self.extract = nn.ModuleList(
-            [_extractor(port, weights, len(ports) > 1 or port != OBS, where) for port in ports]
+            [
+                _extractor(port, weights, len(ports) > 1 or port != spaces.OBS, where)
+                for port in ports
+            ]
         )
 
     def forward(self, values: Tensors) -> Tensor:

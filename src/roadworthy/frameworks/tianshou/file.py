@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from torch import Tensor
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.files.opening import Contents, Statistics, refuse_bad_weights
 from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import under
@@ -18,7 +19,6 @@ from roadworthy.frameworks.questions import (
     ask_no_normalizer,
 )
 from roadworthy.frameworks.reading import DEFAULT, ENV, Answers, Reading
-from roadworthy.frameworks.spaces import Box, Discrete
 from roadworthy.frameworks.tianshou.network import Policy, parts_of
 from roadworthy.source import Source
 from roadworthy.spec.transforms import (
@@ -142,7 +142,7 @@ def _ask_steps(answers: Answers, head: str, outputs: int) -> tuple[ActionStep, .
 
 def _ask_discrete(answers: Answers, outputs: int) -> bool:
     env = answers.env_action
-    told = {Discrete: "discrete", Box: "continuous"}.get(type(env))
+    told = {spaces.Discrete: "discrete", spaces.Box: "continuous"}.get(type(env))
     found = ask_choice(
         answers, "action_space", f"whether the {outputs} numbers of the last layer are choices",
         {"discrete": True, "continuous": False}, [(told, ENV)], ("--env ID",),
