@@ -31,7 +31,7 @@ _EPISODES = 8
 class ManagedEnvironment(ExportableEnvironment):
     """An environment of a dialect, seen through the groups that its actor declares."""
 
-    recorded_in = "roadworthy.frameworks.managers.environment"
+    recorded_in = "roadworthy.adapters.managers.environment"
 
     def __init__(self, dialect: Dialect, groups: Sequence[str]) -> None:
         super().__init__()

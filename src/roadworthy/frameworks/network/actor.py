@@ -55,7 +55,7 @@ def results(action: Tensor, wanted: Collection[str], more: Tensors) -> Tensors:
 class Actor(nn.Module):
     """A network with the outputs that the user wants: `forward(**ports)`."""
 
-    recorded_in = "roadworthy.frameworks.network.actor"
+    recorded_in = "roadworthy.checkpoints.actor"
 
     def __init__(self, network: Network, wanted: Sequence[str]) -> None:
         super().__init__()

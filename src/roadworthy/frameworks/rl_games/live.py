@@ -52,7 +52,7 @@ def describe(
 class _Step(nn.Module):
     """One evaluation of the player's model, for any number of rows."""
 
-    recorded_in = "roadworthy.frameworks.rl_games.live"
+    recorded_in = "roadworthy.adapters.rl_games"
 
     def __init__(self, player: Any) -> None:
         super().__init__()

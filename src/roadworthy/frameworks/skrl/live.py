@@ -57,7 +57,7 @@ def describe(
 class Step(nn.Module):
     """One evaluation of a model, behind the agent's preprocessor."""
 
-    recorded_in = "roadworthy.frameworks.skrl.live"
+    recorded_in = "roadworthy.adapters.skrl"
 
     def __init__(self, model: Any, preprocessor: nn.Module | None, role: str) -> None:
         super().__init__()
