@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.network.actor import stacked
 from roadworthy.frameworks.network.chain import ask_order, chain_of, critic_of, refuse_no_chain
-from roadworthy.frameworks.network.chain_network import ChainNetwork
+from roadworthy.frameworks.network.chain_network import chain_reading
 from roadworthy.frameworks.network.images import ask_images
-from roadworthy.frameworks.network.statistics import with_value
 from roadworthy.frameworks.questions import (
     ask_activation,
     ask_head,
     ask_no_normalizer,
 )
 from roadworthy.frameworks.reading import Answers, Reading
-from roadworthy.source import Source
 
 
 def recognise(contents: Contents) -> str | None:
@@ -39,28 +34,14 @@ def read(contents: Contents, answers: Answers) -> Reading:
         answers.note("behind the recurrent layer", "no activation", "the usual way")
     ask_no_normalizer(answers)
     head = ask_head(answers, chain.layers[-1].outputs)
-    critic = critic_of(weights, chain)
     answers.note_noise(chain.noise)
-
-    def build(outputs: Sequence[str]) -> Source:
-        assert activation is not None
-        assert head is not None
-        network = ChainNetwork(chain, activation, images, contents.where)
-        network.add_critic(critic, activation, outputs)
-        source = head.source(network, outputs)
-        return stacked(
-            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
-        )
-
-    outputs, absent = with_value(
-        head.outputs if head else ("action", "action_raw", "logits"), critic
-    )
-    return Reading(
-        architecture=chain.text + (f", {activation}" if activation else ""),
-        observation=answers.env_observation,
-        action=answers.env_action,
-        unexplained=chain.unexplained,
-        outputs=outputs,
-        absent=absent,
-        build=build,
+    return chain_reading(
+        contents,
+        answers,
+        chain,
+        activation=activation,
+        images=images,
+        head=head,
+        outputs=("action", "action_raw", "logits"),
+        critic=critic_of(weights, chain),
     )

@@ -11,8 +11,7 @@ import torch
 
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyWarning
-from roadworthy.frameworks.managers import Candidate, NamedManagers, Ring, source_of
-from roadworthy.frameworks.managers.dialect import of_groups
+from roadworthy.frameworks.managers import Candidate, Dialect, source_of
 from roadworthy.frameworks.managers.problems import device_problem, group_problems
 from roadworthy.spec.port import About
 
@@ -50,7 +49,7 @@ def describe(
     return source_of(IsaacLabDialect(thing.unwrapped), actor, groups=groups, clip_actions=clip)
 
 
-class IsaacLabDialect(NamedManagers):
+class IsaacLabDialect(Dialect):
     """A `ManagerBasedRLEnv`: assets and sensors by the names of the scene."""
 
     def settle(self) -> None:
@@ -86,9 +85,6 @@ class IsaacLabDialect(NamedManagers):
         for name in manager.active_terms:
             yield Candidate(f"command.{name}", partial(manager.get_command, name))
 
-    def rings(self, names: Sequence[str]) -> list[Ring]:
-        return [*of_groups(self.env, names)]
-
     def outputs(self) -> list[Candidate]:
         """The targets that differ when the action terms write them: they start as NaN."""
         held = {
@@ -113,9 +109,6 @@ class IsaacLabDialect(NamedManagers):
 
     def metadata(self, names: Sequence[str]) -> dict[str, str]:
         return {"physics_dt": str(self.env.physics_dt), "step_dt": str(self.env.step_dt)}
-
-    def randomised(self) -> list[Candidate]:
-        return []
 
 
 def _field(sensor: Any, field: str) -> torch.Tensor:

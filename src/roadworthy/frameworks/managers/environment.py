@@ -17,9 +17,10 @@ from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.errors import ExportError, Finding
 from roadworthy.frameworks.managers.actor import GroupActor
-from roadworthy.frameworks.managers.dialect import Candidate, Dialect
+from roadworthy.frameworks.managers.dialect import Dialect
 from roadworthy.frameworks.managers.problems import said
 from roadworthy.frameworks.managers.provenance import addresses, used_by
+from roadworthy.frameworks.managers.terms import Candidate
 from roadworthy.spec.port import About, Array
 from roadworthy.spec.robot import Robot
 

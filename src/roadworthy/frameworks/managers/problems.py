@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from roadworthy.errors import Finding
-from roadworthy.frameworks.managers.dialect import GroupTerms
+from roadworthy.frameworks.managers.terms import GroupTerms
 
 
 def finding(where: str, what: str, hint: str) -> Finding:

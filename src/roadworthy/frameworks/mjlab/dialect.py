@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from roadworthy.capture.state.unwatched import unwatched
 from roadworthy.errors import Finding
-from roadworthy.frameworks.managers.dialect import Candidate, CircularBuffer, Ring, of_groups
-from roadworthy.frameworks.managers.named import NamedManagers
+from roadworthy.frameworks.managers.dialect import Dialect
 from roadworthy.frameworks.managers.problems import device_problem, finding, group_problems
+from roadworthy.frameworks.managers.terms import Candidate, Ring
 from roadworthy.frameworks.mjlab import robot, state
 from roadworthy.spec.robot import Robot
 
@@ -19,7 +19,7 @@ Written = Literal["targets", "ctrl"]
 _SIMULATES = ("step", "forward", "sense")
 
 
-class MjlabDialect(NamedManagers):
+class MjlabDialect(Dialect):
     """A `ManagerBasedRlEnv`; `written` says whether the file ends at the targets of the joints or
     goes on through the actuators' delays and laws to the simulator's controls."""
 
@@ -56,7 +56,7 @@ class MjlabDialect(NamedManagers):
         return state.inputs(self.env)
 
     def rings(self, names: Sequence[str]) -> list[Ring]:
-        found = [*of_groups(self.env, names)]
+        found = super().rings(names)
         return [*found, *_of_actuators(self.env)] if self.written == "ctrl" else found
 
     def outputs(self) -> list[Candidate]:
@@ -89,7 +89,7 @@ def _of_actuators(env: Any) -> Iterator[Ring]:
             if delay is not None:
                 shared.setdefault(id(delay), delay)
         for number, delay in enumerate(shared.values()):
-            yield CircularBuffer(f"delay.{name}.actuators_{number}", delay._buffer)
+            yield Ring(f"delay.{name}.actuators_{number}", delay._buffer)
 
 
 def _delays(env: Any, names: Sequence[str]) -> Iterator[Finding]:

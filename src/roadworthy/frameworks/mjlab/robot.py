@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from roadworthy.errors import need
-from roadworthy.frameworks.managers.dialect import GroupTerms, Term
+from roadworthy.frameworks.managers.terms import GroupTerms, Term
 from roadworthy.frameworks.mjlab.state import port_of
 from roadworthy.spec.robot import JointAction, ObservationTerm, PerJoint, Range, Robot
 

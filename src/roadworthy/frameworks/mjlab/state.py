@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.frameworks.managers.dialect import Candidate
-from roadworthy.frameworks.managers.named import NamedManagers
+from roadworthy.frameworks.managers.dialect import Dialect
+from roadworthy.frameworks.managers.terms import Candidate
 from roadworthy.spec.port import About
 
 # Field of the simulation → what a port of it is called, and what it is.
@@ -191,7 +191,7 @@ def _commands(env: Any) -> Iterator[Candidate]:
             yield Candidate(port, read, table=not value.is_floating_point())
 
 
-def targets(dialect: NamedManagers) -> Iterator[Candidate]:
+def targets(dialect: Dialect) -> Iterator[Candidate]:
     """The targets that the action terms write, of those joints, tendons and sites alone."""
     entities = dialect.env.scene.entities
     held = {

@@ -1,18 +1,22 @@
-"""A chain of layers as a network, and the critic that branches off it."""
+"""A chain of layers as a network, the critic that branches off it, and what is read of both."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from roadworthy.frameworks.network.actor import Network, Tensors, results
+from roadworthy.frameworks.files.opening import Contents
+from roadworthy.frameworks.network.actor import Network, Tensors, results, stacked
 from roadworthy.frameworks.network.chain import Chain, Layer
 from roadworthy.frameworks.network.images import ImageInput, Images
 from roadworthy.frameworks.network.layers import ACTIVATIONS, layer, recurrent
 from roadworthy.frameworks.network.memory import CRITIC, start, stepped
-from roadworthy.frameworks.network.statistics import VALUE
+from roadworthy.frameworks.network.statistics import VALUE, with_value
+from roadworthy.frameworks.questions import Head
+from roadworthy.frameworks.reading import Answers, Reading
+from roadworthy.source import Source
 from roadworthy.spec.transforms import Normalizer
 
 
@@ -133,3 +137,44 @@ def _run(
         else:
             value = each(value)
     return value, after
+
+
+def chain_reading(
+    contents: Contents,
+    answers: Answers,
+    chain: Chain,
+    *,
+    activation: str | None,
+    images: Images | None,
+    head: Head | None,
+    outputs: tuple[str, ...],
+    critic: Chain | str,
+    algorithm: str = "",
+    around: Callable[[Network], Network] | None = None,
+) -> Reading:
+    """The reading of a file that holds a chain and no statistics.
+
+    `outputs` are those that such a file may have, while nobody has said what the head is. `around`
+    puts something around the network.
+    """
+
+    def build(wanted: Sequence[str]) -> Source:
+        assert activation is not None
+        assert head is not None
+        network = ChainNetwork(chain, activation, images, contents.where)
+        network.add_critic(critic, activation, wanted)
+        source = head.source(network if around is None else around(network), wanted)
+        axis = images.stack_axis if images else -1
+        return stacked(source, answers.frame_stack, axis=axis, repeat_first=True)
+
+    known, absent = with_value(head.outputs if head else outputs, critic)
+    return Reading(
+        algorithm=algorithm,
+        architecture=chain.text + (f", {activation}" if activation else ""),
+        observation=answers.env_observation,
+        action=answers.env_action,
+        unexplained=chain.unexplained,
+        outputs=known,
+        absent=absent,
+        build=build,
+    )

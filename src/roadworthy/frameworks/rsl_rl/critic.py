@@ -49,9 +49,7 @@ def ask_critic(
     told = settings.get("critic")
     said = told.get("activation") if isinstance(told, Mapping) else None
     between = activation_name(str(said)) if said else activation
-    apart = bool(layout.cnns) or critic.inputs != Part(
-        mlp=layout.mlp, cell=layout.cell, cnns={}, statistics={}
-    ).inputs  # fmt: skip
+    apart = bool(layout.actor.cnns) or critic.inputs != layout.actor.inputs
     if apart:
         answers.note(CRITIC_OBS, f"an input of its own, {critic.inputs} numbers", SHAPES)
         own: bool | None = True

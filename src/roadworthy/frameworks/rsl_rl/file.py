@@ -51,13 +51,15 @@ def read(contents: Contents, answers: Answers) -> Reading:
     activation = ask_activation(contents, answers)
     head = ask_head(answers, layout, settings)
     low_high = ask_range(answers, settings) if head == "beta" else (-1.0, 1.0)
-    images = ask_images(answers, layout.cnns, cnn_settings(settings)) if layout.cnns else {}
+    images = (
+        ask_images(answers, layout.actor.cnns, cnn_settings(settings)) if layout.actor.cnns else {}
+    )
     groups = ask_groups(answers, layout, settings)
     steps = ask_steps(answers, contents)
     answers.note_noise(layout.noise)
-    mean, std = layout.statistics.get("_mean"), layout.statistics.get("_std")
+    mean, std = layout.actor.statistics.get("_mean"), layout.actor.statistics.get("_std")
     answers.note("normalizer", "none" if mean is None else "(x - mean) / (std + 0.01)")
-    shaped = sequence(layout.mlp, "identity", where=contents.where)
+    shaped = sequence(layout.actor.mlp, "identity", where=contents.where)
     absent = why_absent(layout)
     valued = VALUE in answers.outputs and not absent
     seen = ask_critic(answers, layout, settings, activation) if valued else None
@@ -83,8 +85,8 @@ def read(contents: Contents, answers: Answers) -> Reading:
         return replace(source_of(network, outputs, steps, normalizer or None), about=about)
 
     kinds = ", ".join(filter(None, [
-        f"CNN of {', '.join(layout.cnns)}" if layout.cnns else "",
-        layout.cell_text, f"MLP {widths(shaped)}", activation or "",
+        f"CNN of {', '.join(layout.actor.cnns)}" if layout.actor.cnns else "",
+        layout.actor.cell_text, f"MLP {widths(shaped)}", activation or "",
     ]))  # fmt: skip
     return Reading(
         version=layout.version,
@@ -112,11 +114,11 @@ class Policy(Network):
     ) -> None:
         super().__init__()
         self.cnns = nn.ModuleDict(
-            {name: encoder(layout.cnns[name], image, where) for name, image in images.items()}
+            {name: encoder(layout.actor.cnns[name], image, where) for name, image in images.items()}
         )
         self.images = images
-        self.cell = recurrent(layout.cell, where) if layout.cell else None
-        self.mlp = sequence(layout.mlp, activation, where=where)
+        self.cell = recurrent(layout.actor.cell, where) if layout.actor.cell else None
+        self.mlp = sequence(layout.actor.mlp, activation, where=where)
         self.head, self.low, self.range = head, low_high[0], low_high[1] - low_high[0]
         first = next(each for each in self.mlp if isinstance(each, nn.Linear)).in_features
         width = first if self.cell is None else self.cell.input_size

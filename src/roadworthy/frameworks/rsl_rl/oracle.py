@@ -67,8 +67,8 @@ def _model(layout: Layout, answers: Answers, source: Source) -> nn.Module:
     spelt = facts["activation"].lower()
     own: dict[str, Any] = {
         "activation": _SPELT.get(spelt, spelt),
-        "hidden_dims": _hidden(layout.mlp),
-        "obs_normalization": bool(layout.statistics),
+        "hidden_dims": _hidden(layout.actor.mlp),
+        "obs_normalization": bool(layout.actor.statistics),
         "distribution_cfg": _distribution(layout, policy),
     }
     kind = "MLPModel"
@@ -78,8 +78,10 @@ def _model(layout: Layout, answers: Answers, source: Source) -> nn.Module:
                 "rnn_num_layers": cell.num_layers}  # fmt: skip
     if policy.images:
         kind = "CNNModel"
-        own["cnn_cfg"] = {n: image.settings(layout.cnns[n]) for n, image in policy.images.items()}
-    outputs = int(list(layout.mlp.values())[-1].shape[0])
+        own["cnn_cfg"] = {
+            n: image.settings(layout.actor.cnns[n]) for n, image in policy.images.items()
+        }
+    outputs = int(list(layout.actor.mlp.values())[-1].shape[0])
     actions = outputs if policy.head == "deterministic" else outputs // 2
     groups = {layout.role: list(source.example)}
     observed = TensorDict(dict(source.example), batch_size=[1])

@@ -120,7 +120,7 @@ def ask_groups(answers: Answers, layout: Layout, settings: Mapping[str, Any]) ->
         pairs = [each.strip(" '\"").partition(":") for each in text.strip("[]()").split(",")]
         found = {n.strip(): int(size) if size else None for n, _, size in pairs if n.strip()}
         return Groups(
-            {n: size for n, size in found.items() if n not in layout.cnns} or {"obs": None}
+            {n: size for n, size in found.items() if n not in layout.actor.cnns} or {"obs": None}
         )
 
     return answers.ask(
