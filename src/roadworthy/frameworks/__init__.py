@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -235,9 +235,15 @@ def framework_of(contents: Contents) -> Framework:
 
 def read_checkpoint(contents: Contents, answers: Answers) -> Reading:
     """What the file is, as far as it and the answers say."""
-    reading = framework_of(contents).read(contents, answers)
+    row = framework_of(contents)
+    reading = row.read(contents, answers)
     answers.refuse_unasked()
-    return reading
+    return replace(
+        reading,
+        framework=reading.framework or row.name,
+        facts=tuple(answers.facts),
+        questions=tuple(answers.questions),
+    )
 
 
 def outline(contents: Contents) -> str:

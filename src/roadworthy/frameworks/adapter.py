@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from roadworthy.errors import need
 
@@ -28,6 +28,7 @@ COMMON = (
 )  # fmt: skip
 # What a policy that draws its actions may do instead: --exploration, where it is asked for.
 EXPLORATIONS = ("deterministic", "mode", "mean", "random")
+T = TypeVar("T")
 ENTRY_POINTS = "roadworthy.adapters"
 
 
@@ -95,3 +96,8 @@ def plug_ins() -> tuple[Adapter, ...]:
             kind = type(adapter).__name__
             warnings.warn(f"{entry.value} is a {kind}, not a roadworthy.Adapter", stacklevel=2)
     return tuple(found)
+
+
+def named_after(thing: object, kind: type[T]) -> type[T]:
+    """The class `kind` under the name of the class of `thing`."""
+    return type(type(thing).__name__, (kind,), {"__module__": kind.__module__})

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from roadworthy.capture.source import Source
-from roadworthy.frameworks.network.actor import Actor, Network, Tensors, results
+from roadworthy.frameworks import spaces
+from roadworthy.frameworks.network.actor import Around, Network, Tensors, results, source_of
 from roadworthy.frameworks.network.layers import ACTIVATIONS, activation_name
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE
 from roadworthy.frameworks.reading import ENV, Answers
-from roadworthy.frameworks.spaces import Box, Discrete, MultiDiscrete
-from roadworthy.spec.port import About
-from roadworthy.spec.transforms import ActionStep, Argmax, Clip, ScaleToBounds, Tanh
-from roadworthy.spec.transforms import MultiDiscrete as ChooseEach
+from roadworthy.spec.transforms import (
+    ActionStep,
+    Argmax,
+    Clip,
+    MultiDiscrete,
+    Normalizer,
+    ScaleToBounds,
+    Tanh,
+)
 
 Found = Sequence[tuple[object, str]]
+T = TypeVar("T")
 
 
 def ask_activation(
@@ -39,6 +47,39 @@ def ask_activation(
     )
 
 
+def ask_choice(
+    answers: Answers,
+    name: str,
+    what: str,
+    options: Mapping[str, T],
+    found: Found = (),
+    others: Sequence[str] = (),
+) -> T | None:
+    """What one of a few words stands for."""
+    return answers.ask(
+        name, what, read=options.__getitem__, found=found, choices=tuple(options), others=others
+    )
+
+
+def ask_flag(
+    answers: Answers, name: str, what: str, found: Found = (), others: Sequence[str] = ()
+) -> bool | None:
+    """Yes or no, as settings write it: true, False."""
+    words = {"true": True, "false": False}
+    return answers.ask(
+        name, what, read=lambda text: words[text.lower()], found=found, choices=tuple(words),
+        others=others,
+    )  # fmt: skip
+
+
+def per_layer(text: str, count: int) -> tuple[int, ...]:
+    """A whole number for each of `count` layers; one alone is that of all of them."""
+    found = whole_numbers(text)
+    if len(found) not in (1, count):
+        raise ValueError(text)
+    return found * count if len(found) == 1 else found
+
+
 def numbers(text: str) -> tuple[float, ...]:
     """Numbers between commas; ValueError for anything else."""
     return tuple(float(each) for each in text.strip("[]() ").split(",") if each.strip())
@@ -53,11 +94,11 @@ def ask_bounds(
     answers: Answers, size: int, found: Found = (), *, only: str = ""
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """The lowest and highest action, one number for each element; `only` says when they matter."""
-    env = answers.env.action if answers.env else None
+    env = answers.env_action
     sides = []
     for side in ("low", "high"):
         told = None
-        if isinstance(env, Box):
+        if isinstance(env, spaces.Box):
             told = ",".join(repr(float(each)) for each in getattr(env, side).reshape(-1))
 
         def read(text: str) -> tuple[float, ...]:
@@ -93,7 +134,7 @@ class Head:
 
     @property
     def discrete(self) -> bool:
-        return any(isinstance(step, (Argmax, ChooseEach)) for step in self.steps)
+        return any(isinstance(step, (Argmax, MultiDiscrete)) for step in self.steps)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -107,16 +148,11 @@ class Head:
         return ("action", "action_raw", *(("mean",) if plain else ()))
 
     def source(
-        self,
-        network: Network,
-        example: Mapping[str, Tensor],
-        memory: Mapping[str, Tensor],
-        wanted: Sequence[str],
-        about: Mapping[str, About] | None = None,
+        self, network: Network, wanted: Sequence[str], normalizer: Normalizer | None = None
     ) -> Source:
         """The source of a network that this stands behind."""
-        actor = Actor(network if self.last is None else Ended(network, self.last), wanted)
-        return Source(actor, example=example, memory=memory, action=self.steps, about=about or {})
+        ended = network if self.last is None else Ended(network, self.last)
+        return source_of(ended, wanted, self.steps, normalizer)
 
 
 # How continuous actions leave a network: in words that are typed behind --assume.
@@ -124,12 +160,12 @@ HEADS = ("argmax", "multi_discrete", "plain", "tanh", "tanh_to_bounds", "clip_to
          "scale_to_bounds")  # fmt: skip
 
 
-class Ended(Network):
+class Ended(Around):
     """A network with a function behind its last layer."""
 
     def __init__(self, network: Network, last: nn.Module) -> None:
-        super().__init__()
-        self.network, self.last = network, last
+        super().__init__(network)
+        self.last = last
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         more = self.network.step(ports, [name for name in wanted if name == VALUE])
@@ -149,8 +185,8 @@ def ask_head(
     expression  reads answers in a framework's own words; ValueError for what is none
     """
     own: list[Head] = []
-    env = answers.env.action if answers.env else None
-    discrete = {Discrete: "argmax", MultiDiscrete: "multi_discrete"}.get(type(env))
+    env = answers.env_action
+    discrete = {spaces.Discrete: "argmax", spaces.MultiDiscrete: "multi_discrete"}.get(type(env))
 
     def read(text: str) -> str:
         if text not in HEADS and expression is not None:
@@ -188,28 +224,23 @@ def ask_head(
 def _choices(answers: Answers, size: int, kind: str) -> Head | None:
     if kind == "argmax":
         return Head(steps=(Argmax(),))
-    env = answers.env.action if answers.env else None
-    told = ",".join(map(str, env.sizes)) if isinstance(env, MultiDiscrete) else None
+    env = answers.env_action
+    told = ",".join(map(str, env.nvec)) if isinstance(env, spaces.MultiDiscrete) else None
     sizes = answers.ask(
         "sizes", f"how many of the {size} numbers belong to each choice", read=whole_numbers,
         found=[(told, ENV)], such_as="3,3", others=("--env ID",),
     )  # fmt: skip
-    return None if sizes is None else Head(steps=(ChooseEach(sizes=sizes),))
+    return None if sizes is None else Head(steps=(MultiDiscrete(sizes=sizes),))
 
 
 def ask_no_normalizer(answers: Answers, found: Found = ()) -> None:
     """Whether the policy saw observations as they are; the only answer that a file can take."""
 
-    def read(text: str) -> str:
-        if text != "none":
-            raise KeyError(text)
-        return text
-
-    answers.ask(
+    ask_choice(
+        answers,
         "normalizer",
         "whether training normalised the observations; the file holds no statistics",
-        read=read,
-        found=found,
-        choices=("none",),
-        others=("in Python: rw.export(module, folder, normalizer=…)",),
+        {"none": None},
+        found,
+        ("in Python: rw.export(module, folder, normalizer=…)",),
     )

@@ -100,6 +100,21 @@ class Answers:
         """Writes down a fact that needed no question."""
         self.facts.append(Fact(name=name, value=str(value), source=source))
 
+    def note_noise(self, names: Sequence[str]) -> None:
+        """Writes down weights that only draw noise in training."""
+        for name in names:
+            self.note(name, "the noise of training, not used")
+
+    @property
+    def env_observation(self) -> Space | None:
+        """What the environment that the user named gives; None where none was named."""
+        return self.env.observation if self.env else None
+
+    @property
+    def env_action(self) -> Space | None:
+        """What the environment that the user named takes; None where none was named."""
+        return self.env.action if self.env else None
+
     def assumed(self, name: str) -> str | None:
         """What the user assumes, whether it was asked or not."""
         return self._assume.get(name)
@@ -181,18 +196,19 @@ class Loaded:
 class Reading:
     """A checkpoint, read: what it is, and a way to the actor once every question is answered.
 
-    framework     as users know it: "Stable-Baselines3"
+    framework     as users know it: "Stable-Baselines3"; left out, as its row says
     version       of the framework that wrote the file; empty where the file does not say it
     algorithm     "PPO"; empty where the file does not say it
     architecture  in words: "MLP 4 → 64 → 64 → 2, tanh"
     normalizers   input port → the formula and the statistics that are applied to it
     outputs       what `build` can give, the action first
+    facts, questions  what `Answers` collected; left out by who reads
     absent        outputs that others of the framework have, and why this file has them not
     unexplained   keys of the file that nobody accounts for
     build         the source, with these outputs; called only if `questions` is empty
     """
 
-    framework: str
+    framework: str = ""
     algorithm: str = ""
     version: str = ""
     architecture: str = ""

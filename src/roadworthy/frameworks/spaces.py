@@ -1,4 +1,8 @@
-"""Observation and action spaces as plain data: from a pickle's records, or from an environment."""
+"""Observation and action spaces: as plain data, what they say about ports, and Gymnasium's own.
+
+The plain data has the attributes of Gymnasium's spaces (`low`, `n`, `nvec`, `spaces`, …), so that
+what reads the one reads the other; Gymnasium itself is imported only to make spaces.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from roadworthy.errors import UsageError, need
 from roadworthy.frameworks.files.pickles import Record
 from roadworthy.runtime.gym.frame_skip import frame_skip_of
-from roadworthy.spec.port import Array
+from roadworthy.spec.port import About, Array
+from roadworthy.spec.signature import Action
+
+OBS = "obs"
+ACTION = "action"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +68,15 @@ class Discrete:
 class MultiDiscrete:
     """One of several choices in each element."""
 
-    sizes: tuple[int, ...]
+    nvec: tuple[int, ...]
     dtype: str = "int64"
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.sizes),)
+        return (len(self.nvec),)
 
     def __str__(self) -> str:
-        return f"MultiDiscrete {self.sizes}"
+        return f"MultiDiscrete {self.nvec}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,10 @@ class MultiBinary:
 
     shape: tuple[int, ...]
     dtype: str = "int8"
+
+    @property
+    def n(self) -> int:
+        return math.prod(self.shape)
 
     def __str__(self) -> str:
         return f"MultiBinary {self.shape}"
@@ -191,3 +205,74 @@ def _dtype_name(told: object, low: Array) -> str:
         return np.dtype(text).name if text else low.dtype.name
     except TypeError:
         return low.dtype.name
+
+
+def ports_of(space: Any) -> dict[str, Any]:
+    """Port name → space: the entries of a dictionary, or `obs` alone."""
+    named = getattr(space, "spaces", None)
+    return dict(named) if isinstance(named, Mapping) else {OBS: space}
+
+
+def example_of(space: Any) -> Tensor:
+    """One row of zeros in the form in which observations of the space come."""
+    return torch.from_numpy(np.zeros((1, *(space.shape or ())), dtype=space.dtype))
+
+
+def about_of(space: Any) -> About:
+    """The finite limits of the space."""
+    count, counts = getattr(space, "n", None), getattr(space, "nvec", None)
+    if counts is not None:
+        return About(low=0, high=np.asarray(counts) - 1)
+    if count is not None:
+        binary = bool(space.shape)
+        return About(low=0, high=1 if binary else int(count) - 1)
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return About()
+    return About(low=_alike(low), high=_alike(high))
+
+
+def action_of(space: Any, output: str = ACTION) -> Action | None:
+    """What actions of the space mean; None for a space that has no such meaning."""
+    counts = getattr(space, "nvec", None)
+    if counts is not None:
+        return Action(output=output, kind="multi_discrete", sizes=tuple(map(int, counts)))
+    count = getattr(space, "n", None)
+    if count is not None:
+        sizes = (2,) * int(np.prod(space.shape)) if space.shape else (int(count),)
+        kind = "multi_discrete" if space.shape else "discrete"
+        return Action(output=output, kind=kind, sizes=sizes)  # type: ignore[arg-type]
+    if getattr(space, "low", None) is None:
+        return None
+    low, high = space.low, space.high
+    finite = np.isfinite(low).all() and np.isfinite(high).all()
+    if not finite:
+        return Action(output=output, kind="continuous")
+    return Action(output=output, kind="continuous", low=low, high=high)
+
+
+def _alike(limits: Any) -> Any:
+    """One number where all are the same: pictures have thousands."""
+    flat = np.asarray(limits).reshape(-1)
+    return flat[0].item() if flat.size and (flat == flat[0]).all() else limits
+
+
+def observation_box(example: Tensor) -> Any:
+    """The space of a port: bytes for images, any number for everything else."""
+    spaces: Any = need("gymnasium.spaces", extra="gym")
+    pixels = example.dtype == torch.uint8
+    return spaces.Box(
+        0 if pixels else -np.inf, 255 if pixels else np.inf, tuple(example.shape[1:]),
+        np.uint8 if pixels else np.float32,
+    )  # fmt: skip
+
+
+def action_box(facts: Mapping[str, str], size: int, *, limit: float) -> Any:
+    """The space of continuous actions between the limits that were said; else ±`limit`."""
+    spaces: Any = need("gymnasium.spaces", extra="gym")
+
+    def side(name: str, default: float) -> Any:
+        said = [float(each) for each in facts.get(name, str(default)).strip("[]() ").split(",")]
+        return np.broadcast_to(np.asarray(said, np.float32), (size,)).copy()
+
+    return spaces.Box(side("action_low", -limit), side("action_high", limit))

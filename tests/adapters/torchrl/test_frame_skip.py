@@ -8,7 +8,7 @@ import pytest
 from torchrl.envs import FrameSkipTransform, GymEnv, TransformedEnv
 
 import roadworthy as rw
-from roadworthy.frameworks.torchrl.frames import frame_skip
+from roadworthy.frameworks.torchrl.live import frame_skip
 from roadworthy.runtime.gym.frame_skip import frame_skip_of, refuse_other_frame_skip
 
 PONG = "ALE/Pong-v5"

@@ -25,7 +25,7 @@ from torchrl.modules import (
 )
 
 import roadworthy as rw
-from roadworthy import adapters
+from roadworthy import frameworks
 from roadworthy.errors import ExportError, UsageError
 from roadworthy.frameworks.torchrl.live import describe
 from tests.adapters.torchrl.policies import (
@@ -331,8 +331,8 @@ def test_unknown_keywords_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_network_of_torchrl_without_keys_is_a_plain_module() -> None:
-    assert adapters.adapter_for(MLP(in_features=4, out_features=2)) is None
-    found = adapters.adapter_for(POLICIES["Normal"]())
+    assert frameworks.adapter_for(MLP(in_features=4, out_features=2)) is None
+    found = frameworks.adapter_for(POLICIES["Normal"]())
     assert found is not None
     assert found.name == "torchrl"
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from torch import nn
-
-from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.network.actor import stacked
-from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_chain
-from roadworthy.frameworks.network.chain_network import ChainNetwork
+from roadworthy.frameworks.network.chain import ask_order, chain_of, critic_of, refuse_no_chain
+from roadworthy.frameworks.network.chain_network import chain_reading
 from roadworthy.frameworks.network.images import ask_images
-from roadworthy.frameworks.network.order import ask_order
-from roadworthy.frameworks.network.returns import VALUE, with_value
 from roadworthy.frameworks.questions import (
     ask_activation,
     ask_head,
     ask_no_normalizer,
 )
 from roadworthy.frameworks.reading import Answers, Reading
-
-NAME = "a bare state_dict"
 
 
 def recognise(contents: Contents) -> str | None:
@@ -44,34 +34,14 @@ def read(contents: Contents, answers: Answers) -> Reading:
         answers.note("behind the recurrent layer", "no activation", "the usual way")
     ask_no_normalizer(answers)
     head = ask_head(answers, chain.layers[-1].outputs)
-    critic = critic_of(weights, chain)
-    for name in chain.noise:
-        answers.note(name, "the noise of training, not used")
-
-    def build(outputs: Sequence[str]) -> Source:
-        assert activation is not None
-        assert head is not None
-        network = ChainNetwork(chain, activation, images, contents.where)
-        if VALUE in outputs:
-            assert not isinstance(critic, str)
-            network.add_critic(critic, activation, nn.Identity())
-        source = head.source(network, network.example(), network.memory(), outputs)
-        return stacked(
-            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
-        )
-
-    outputs, absent = with_value(
-        head.outputs if head else ("action", "action_raw", "logits"), critic
-    )
-    return Reading(
-        framework=NAME,
-        architecture=chain.text + (f", {activation}" if activation else ""),
-        observation=answers.env.observation if answers.env else None,
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
-        unexplained=chain.unexplained,
-        outputs=outputs,
-        absent=absent,
-        build=build,
+    answers.note_noise(chain.noise)
+    return chain_reading(
+        contents,
+        answers,
+        chain,
+        activation=activation,
+        images=images,
+        head=head,
+        outputs=("action", "action_raw", "logits"),
+        critic=critic_of(weights, chain),
     )

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from roadworthy.capture.source import Source
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
-from roadworthy.frameworks.network.actor import Network, Tensors, stacked
+from roadworthy.frameworks.network.actor import Around, Network, Tensors
 from roadworthy.frameworks.network.chain import chain_of, critic_of, refuse_no_chain
-from roadworthy.frameworks.network.chain_network import ChainNetwork
+from roadworthy.frameworks.network.chain_network import chain_reading
 from roadworthy.frameworks.network.images import ask_images
 from roadworthy.frameworks.network.layers import Weights
-from roadworthy.frameworks.network.returns import VALUE, with_value
 from roadworthy.frameworks.questions import Head, ask_activation, ask_head, ask_no_normalizer
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.spec.transforms import Argmax, ScaleOffset, Tanh
 
-NAME = "CleanRL"
 _NO_CRITIC = "the script's critics judge actions"
 
 
@@ -114,43 +111,27 @@ def read(contents: Contents, answers: Answers) -> Reading:
     else:
         head = Head(steps=(Argmax(),))
 
-    def build(outputs: Sequence[str]) -> Source:
-        assert activation is not None
-        assert head is not None
-        network = ChainNetwork(chain, activation, images, contents.where)
-        if VALUE in outputs:
-            assert not isinstance(critic, str)
-            network.add_critic(critic, activation, nn.Identity())
-        whole = network if atoms is None else Atoms(network, atoms)
-        source = head.source(whole, network.example(), network.memory(), outputs)
-        return stacked(
-            source, answers.frame_stack, axis=images.stack_axis if images else -1, repeat_first=True
-        )
-
-    outputs, absent = with_value(head.outputs if head else ("action", "action_raw"), critic)
-    return Reading(
-        framework=NAME,
+    return chain_reading(
+        contents,
+        answers,
+        chain,
+        activation=activation,
+        images=images,
+        head=head,
+        outputs=("action", "action_raw"),
+        critic=critic,
         algorithm=script.algorithm,
-        architecture=chain.text + (f", {activation}" if activation else ""),
-        observation=answers.env.observation if answers.env else None,
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
-        unexplained=chain.unexplained,
-        outputs=outputs,
-        absent=absent,
-        build=build,
+        around=None if atoms is None else lambda network: Atoms(network, atoms),
     )
 
 
-class Atoms(Network):
+class Atoms(Around):
     """C51: the expected value of each choice, over a distribution on fixed atoms."""
 
     atoms: Tensor
 
     def __init__(self, network: Network, atoms: Tensor) -> None:
-        super().__init__()
-        self.network = network
+        super().__init__(network)
         self.register_buffer("atoms", atoms.float())
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:

@@ -18,6 +18,7 @@ from roadworthy.spec.yaml_file import BadYaml, plain_yaml
 SETTINGS = (
     "config.yml", "args.yml", "params/agent.yaml", "params/env.yaml", "config.json", "cfg.json",
 )  # fmt: skip
+AGENT = "params/agent.yaml"
 ABOVE = ("params/agent.yaml", "params/env.yaml", "config.json", "cfg.json")
 STATISTICS = ("vecnormalize.pkl", "vec_normalize.pkl")
 MOST_BYTES = 16 * MEBI

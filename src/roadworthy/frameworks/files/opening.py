@@ -6,16 +6,17 @@ import io
 import json
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from roadworthy.errors import Finding, UsageError, need
 from roadworthy.frameworks.files.archive import members
 from roadworthy.frameworks.files.beginning import PICKLE, ZIP, is_safetensors
 from roadworthy.frameworks.files.neighbours import Neighbours
-from roadworthy.frameworks.files.statistics import safe_globals
 from roadworthy.frameworks.reading import DAMAGED, NEEDS_TRUST, UNEXPLAINED
 from roadworthy.spec.limits import FILE_BYTES, size_text
 
@@ -27,6 +28,8 @@ _WHOLE = (
     "a whole module is exported in Python: rw.export(torch.load('{where}', weights_only=False), "
     "folder, example={{'obs': torch.zeros(1, 48)}})"
 )
+# The class that Tianshou's environments keep their statistics in, wherever a version has it.
+_KNOWN = ("tianshou.utils.statistics.RunningMeanStd",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,3 +221,27 @@ def _wanted(error: BaseException) -> str:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class Statistics:
+    """The fields of a known class, as the file has them; of the class itself nothing is run."""
+
+
+def safe_globals() -> list[tuple[Any, str]]:
+    """What torch.load may build besides tensors, by the names that pickles know it by."""
+    arrays: Any = np.empty(0).__reduce__()[0]
+    scalars: Any = np.float64(0).__reduce__()[0]
+    return [
+        *((Statistics, name) for name in _KNOWN),
+        *_of_numpy(arrays, "multiarray._reconstruct"),
+        *_of_numpy(scalars, "multiarray.scalar"),
+        (np.ndarray, "numpy.ndarray"),
+        (np.dtype, "numpy.dtype"),
+        *((type(np.dtype(name)), f"numpy.dtypes.{type(np.dtype(name)).__name__}")
+          for name in ("float32", "float64", "int32", "int64")),
+    ]  # fmt: skip
+
+
+def _of_numpy(function: Callable[..., Any], name: str) -> list[tuple[Any, str]]:
+    # NumPy 2 has moved them, and files of both are about.
+    return [(function, f"numpy.core.{name}"), (function, f"numpy._core.{name}")]

@@ -11,9 +11,8 @@ import torch
 
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyWarning
-from roadworthy.frameworks.managers import Candidate, NamedManagers, Ring, source_of
-from roadworthy.frameworks.managers.problems import finding, group_problems
-from roadworthy.frameworks.managers.rings import of_groups
+from roadworthy.frameworks.managers import Candidate, Dialect, source_of
+from roadworthy.frameworks.managers.problems import device_problem, group_problems
 from roadworthy.spec.port import About
 
 # Public names of an articulation's or a rigid object's data → the port, what is preferred first.
@@ -50,7 +49,7 @@ def describe(
     return source_of(IsaacLabDialect(thing.unwrapped), actor, groups=groups, clip_actions=clip)
 
 
-class IsaacLabDialect(NamedManagers):
+class IsaacLabDialect(Dialect):
     """A `ManagerBasedRLEnv`: assets and sensors by the names of the scene."""
 
     def settle(self) -> None:
@@ -86,9 +85,6 @@ class IsaacLabDialect(NamedManagers):
         for name in manager.active_terms:
             yield Candidate(f"command.{name}", partial(manager.get_command, name))
 
-    def rings(self, names: Sequence[str]) -> list[Ring]:
-        return [*of_groups(self.env, names)]
-
     def outputs(self) -> list[Candidate]:
         """The targets that differ when the action terms write them: they start as NaN."""
         held = {
@@ -96,18 +92,10 @@ class IsaacLabDialect(NamedManagers):
             for name, asset in self.env.scene.articulations.items()
             for field in _TARGETS
         }
-        before = {key: value.clone() for key, value in held.items()}
-        for value in held.values():
-            value.fill_(float("nan"))
-        self.process(torch.zeros(self.rows, self.action_width))
-        self.apply()
-        written = {key: (~value.isnan()).all(dim=0) for key, value in held.items()}
-        for key, value in held.items():
-            value.copy_(before[key])
         return [
-            self._output(name, field, mask.nonzero().flatten().tolist())
-            for (name, field), mask in written.items()
-            if mask.any()
+            self._output(name, field, ids)
+            for (name, field), ids in self.written_by_actions(held).items()
+            if ids
         ]
 
     def _output(self, name: str, field: str, ids: list[int]) -> Candidate:
@@ -116,19 +104,11 @@ class IsaacLabDialect(NamedManagers):
         return Candidate(f"{name}.{field}", lambda: getattr(asset.data, field)[:, ids], about)
 
     def problems(self, names: Sequence[str]) -> list[Finding]:
-        found = [*group_problems(self.groups(), names)]
-        if str(self.env.device) != "cpu":
-            found.append(
-                finding("env.device", f"the environment is on {self.env.device}, and is exported "
-                        "on the CPU", "make it once more with sim.device = 'cpu'")
-            )  # fmt: skip
-        return found
+        again = "make it once more with sim.device = 'cpu'"
+        return [*group_problems(self.groups(), names), *device_problem(self.env, again)]
 
     def metadata(self, names: Sequence[str]) -> dict[str, str]:
         return {"physics_dt": str(self.env.physics_dt), "step_dt": str(self.env.step_dt)}
-
-    def randomised(self) -> list[Candidate]:
-        return []
 
 
 def _field(sensor: Any, field: str) -> torch.Tensor:

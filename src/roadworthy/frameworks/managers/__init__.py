@@ -4,8 +4,8 @@ Several simulators have environments of this form. What each calls its things is
 is made of them is here, once.
 """
 
-from roadworthy.frameworks.managers.dialect import Candidate, Dialect, GroupTerms, Ring, Term
-from roadworthy.frameworks.managers.named import NamedManagers
+from roadworthy.frameworks.managers.dialect import Dialect
 from roadworthy.frameworks.managers.source import source_of
+from roadworthy.frameworks.managers.terms import Candidate, GroupTerms, Ring, Term
 
-__all__ = ["Candidate", "Dialect", "GroupTerms", "NamedManagers", "Ring", "Term", "source_of"]
+__all__ = ["Candidate", "Dialect", "GroupTerms", "Ring", "Term", "source_of"]

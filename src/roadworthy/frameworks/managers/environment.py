@@ -17,9 +17,10 @@ from roadworthy.environment.components import Input, Memory, Output
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.errors import ExportError, Finding
 from roadworthy.frameworks.managers.actor import GroupActor
-from roadworthy.frameworks.managers.dialect import Candidate, Dialect
-from roadworthy.frameworks.managers.left_out import said
+from roadworthy.frameworks.managers.dialect import Dialect
+from roadworthy.frameworks.managers.problems import said
 from roadworthy.frameworks.managers.provenance import addresses, used_by
+from roadworthy.frameworks.managers.terms import Candidate
 from roadworthy.spec.port import About, Array
 from roadworthy.spec.robot import Robot
 
@@ -31,7 +32,7 @@ _EPISODES = 8
 class ManagedEnvironment(ExportableEnvironment):
     """An environment of a dialect, seen through the groups that its actor declares."""
 
-    recorded_in = "roadworthy.frameworks.managers.environment"
+    recorded_in = "roadworthy.adapters.managers.environment"
 
     def __init__(self, dialect: Dialect, groups: Sequence[str]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What of a simulation may be a port: joints, bodies, sites, sensors and commands, by their names.
+"""What of a simulation may be a port: joints, bodies, sensors and commands, and what actions write.
 
 Everything is a view of the simulator's own memory, so that what is written into it is seen.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.frameworks.managers.dialect import Candidate
+from roadworthy.frameworks.managers.dialect import Dialect
+from roadworthy.frameworks.managers.terms import Candidate
 from roadworthy.spec.port import About
 
 # Field of the simulation → what a port of it is called, and what it is.
@@ -37,6 +38,13 @@ _DOF = {
     "qacc": ("joint_acc", "accelerations of the joints"),
     "qfrc_actuator": ("joint_effort", "efforts of the actuators at the joints"),
 }
+
+_TARGETS = {
+    "joint_pos_target": "joint_names", "joint_vel_target": "joint_names",
+    "joint_effort_target": "joint_names", "tendon_len_target": "tendon_names",
+    "tendon_vel_target": "tendon_names", "tendon_effort_target": "tendon_names",
+    "site_effort_target": "site_names",
+}  # fmt: skip
 
 
 def inputs(env: Any) -> list[Candidate]:
@@ -181,3 +189,38 @@ def _commands(env: Any) -> Iterator[Candidate]:
             read: Callable[[], torch.Tensor] = partial(getattr, term, attribute)
             # A choice among things is made anew; a table of their numbers is not.
             yield Candidate(port, read, table=not value.is_floating_point())
+
+
+def targets(dialect: Dialect) -> Iterator[Candidate]:
+    """The targets that the action terms write, of those joints, tendons and sites alone."""
+    entities = dialect.env.scene.entities
+    held = {
+        (name, field): getattr(entity.data, field)
+        for name, entity in entities.items()
+        for field in _TARGETS
+    }
+    for (name, field), ids in dialect.written_by_actions(held).items():
+        if ids:
+            entity = entities[name]
+            names = [getattr(entity, _TARGETS[field])[each] for each in ids]
+            about = About(description=f"{field.replace('_', ' ')}s of {name}", elements=names)
+            yield Candidate(f"{name}.{field}", partial(_written, entity, field, tuple(ids)), about)
+
+
+def _written(entity: Any, field: str, ids: tuple[int, ...]) -> torch.Tensor:
+    return elements(getattr(entity.data, field), ids)
+
+
+def controls(env: Any) -> list[Candidate]:
+    """The controls of each actuated entity, in the order of its actuators."""
+    found = []
+    for name, entity in env.scene.entities.items():
+        if entity.is_actuated:
+            ids = tuple(entity.indexing.ctrl_ids.tolist())
+            about = About(description=f"controls of {name}", elements=list(entity.actuator_names))
+            found.append(Candidate(f"{name}.ctrl", partial(_controls, env, ids), about))
+    return found
+
+
+def _controls(env: Any, ids: tuple[int, ...]) -> torch.Tensor:
+    return elements(array(env, "ctrl"), ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
+from roadworthy.spec.transforms import ActionStep, Normalizer
 
 Tensors = dict[str, Tensor]
 FRAMES = "frames"
@@ -23,6 +24,28 @@ class Network(nn.Module):
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         """The wanted outputs, the action as the network gives it, and the memory's successors."""
 
+    @abstractmethod
+    def example(self) -> Tensors:
+        """A value for each input."""
+
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
+        """Where an episode starts, for one row, if these outputs are wanted."""
+        return {}
+
+
+class Around(Network):
+    """Something around a network, which takes what the network takes."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def example(self) -> Tensors:
+        return self.network.example()
+
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
+        return self.network.memory(wanted)
+
 
 def results(action: Tensor, wanted: Collection[str], more: Tensors) -> Tensors:
     """The action, also under the names of what it is made of, and whatever else there is."""
@@ -32,7 +55,7 @@ def results(action: Tensor, wanted: Collection[str], more: Tensors) -> Tensors:
 class Actor(nn.Module):
     """A network with the outputs that the user wants: `forward(**ports)`."""
 
-    recorded_in = "roadworthy.frameworks.network.actor"
+    recorded_in = "roadworthy.checkpoints.actor"
 
     def __init__(self, network: Network, wanted: Sequence[str]) -> None:
         super().__init__()
@@ -43,7 +66,7 @@ class Actor(nn.Module):
         return self.network.step(ports, self.wanted)
 
 
-class FrameStack(Network):
+class FrameStack(Around):
     """A network that sees the last observations at once; they are kept as the memory `frames`.
 
     Along `axis`, newest last; zeros before the first, as VecFrameStack has it. With `repeat_first`
@@ -51,8 +74,8 @@ class FrameStack(Network):
     """
 
     def __init__(self, network: Network, port: str, axis: int, *, repeat_first: bool) -> None:
-        super().__init__()
-        self.network, self.port, self.axis = network, port, axis
+        super().__init__(network)
+        self.port, self.axis = port, axis
         self.repeat_first = repeat_first
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
@@ -71,6 +94,22 @@ class FrameStack(Network):
         if self.repeat_first:
             after["started"] = torch.ones_like(newest[:, :1].flatten(1)[:, 0], dtype=torch.bool)
         return after
+
+
+def source_of(
+    network: Network,
+    wanted: Sequence[str],
+    action: Sequence[ActionStep] = (),
+    normalizer: Normalizer | Mapping[str, Normalizer] | None = None,
+) -> Source:
+    """The network as a source with the wanted outputs, between a normaliser and action steps."""
+    return Source(
+        Actor(network, wanted),
+        example=network.example(),
+        memory=network.memory(wanted),
+        normalizer=normalizer,
+        action=tuple(action),
+    )
 
 
 def stacked(

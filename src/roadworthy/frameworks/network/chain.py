@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from roadworthy.frameworks.network.layers import Weights, unexplained
+from roadworthy.frameworks.reading import Answers
 
 LayerKind = Literal["conv", "linear", "norm", "lstm", "gru"]
 # Words in the names of networks that do not act, and of those that do.
@@ -19,6 +20,8 @@ _CRITIC = {"critic", "value", "vf", "q", "qf", "qf1", "qf2", "v", "target", "bas
 _ACTOR = {"actor", "policy", "pi", "mu", "action", "mean"}
 # Parameters of a distribution: noise that a deterministic policy does not draw.
 _NOISE = re.compile(r"(.*[._])?(log_?)?std(_param(eter)?)?")
+_NUMBERS = re.compile(r"\d+")
+AS_LISTED = "file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,3 +174,51 @@ def refuse_no_chain(chain: Chain, where: str) -> None:
     """An error where there is nothing that acts."""
     if not chain.layers:
         raise unexplained(where, "no layer of a network that acts is in the file")
+
+
+def ask_order(answers: Answers, chain: Chain) -> Chain:
+    """The chain with its layers in order; a question where two of one shape could change places."""
+    listed = ",".join(layer.path for layer in chain.layers)
+    if not _is_one_sequence(chain):
+        answers.note("layers", "each acts on what the one before it gives", "the usual way")
+    doubtful = next(_exchangeable(chain), None)
+    if doubtful is None:
+        return chain
+
+    def read(text: str) -> Chain:
+        if text == AS_LISTED:
+            return chain
+        by_path = {layer.path: layer for layer in chain.layers}
+        wanted = [each.strip() for each in text.split(",")]
+        if sorted(wanted) != sorted(by_path):
+            raise ValueError(text)
+        return replace(chain, layers=tuple(by_path[each] for each in wanted))
+
+    one, other = doubtful
+    found = answers.ask(
+        "order",
+        f"which layer acts first: {one.path} and {other.path} have one shape, and their names do "
+        f"not say it; {AS_LISTED} is the order of the file",
+        read=read,
+        such_as=listed,
+    )
+    return found or chain
+
+
+def _exchangeable(chain: Chain) -> Iterator[tuple[Layer, Layer]]:
+    """Pairs of layers that fit in each other's place, and whose names give them no numbers."""
+    for one, other in itertools.combinations(chain.layers, 2):
+        alike = (one.kind, one.inputs, one.outputs) == (other.kind, other.inputs, other.outputs)
+        if alike and one.kind != "norm" and not _numbered(one.path, other.path):
+            yield one, other
+
+
+def _numbered(one: str, other: str) -> bool:
+    """Whether two names differ in numbers alone, which then count upwards."""
+    numbers = [[int(each) for each in _NUMBERS.findall(path)] for path in (one, other)]
+    return _NUMBERS.sub("", one) == _NUMBERS.sub("", other) and numbers[0] < numbers[1]
+
+
+def _is_one_sequence(chain: Chain) -> bool:
+    places = [layer.place for layer in chain.layers]
+    return len({name for name, _ in places}) == 1 and None not in [at for _, at in places]

@@ -1,18 +1,22 @@
-"""A chain of layers as a network, and the critic that branches off it."""
+"""A chain of layers as a network, the critic that branches off it, and what is read of both."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from roadworthy.frameworks.network.actor import Network, Tensors, results
+from roadworthy.capture.source import Source
+from roadworthy.frameworks.files.opening import Contents
+from roadworthy.frameworks.network.actor import Network, Tensors, results, stacked
 from roadworthy.frameworks.network.chain import Chain, Layer
-from roadworthy.frameworks.network.images import ImageInput, Images, convolution
+from roadworthy.frameworks.network.images import ImageInput, Images
 from roadworthy.frameworks.network.layers import ACTIVATIONS, layer, recurrent
-from roadworthy.frameworks.network.memory import start, stepped
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.memory import CRITIC, start, stepped
+from roadworthy.frameworks.network.statistics import VALUE, with_value
+from roadworthy.frameworks.questions import Head
+from roadworthy.frameworks.reading import Answers, Reading
 from roadworthy.spec.transforms import Normalizer
 
 
@@ -43,8 +47,14 @@ class ChainNetwork(Network):
         self.branch: int | None = None
         self.returns: nn.Module = nn.Identity()
 
-    def add_critic(self, chain: Chain, activation: str, returns: nn.Module) -> None:
-        """Gives the network the output `value`; layers that both have are run once."""
+    def add_critic(
+        self, chain: Chain | str, activation: str, wanted: Collection[str],
+        returns: nn.Module | None = None,
+    ) -> None:  # fmt: skip
+        """Gives the network the output `value`, if it is wanted; shared layers are run once."""
+        if VALUE not in wanted:
+            return
+        assert not isinstance(chain, str)
         same = 0
         for own, other in zip(self.chain.layers, chain.layers, strict=False):
             if not own.same_as(other):
@@ -54,23 +64,18 @@ class ChainNetwork(Network):
         self.branch = sum(1 for _ in self._built(both, activation)) if same else 0
         made = list(self._built(chain, activation))
         self.critic.extend(made[self.branch :])
-        self.returns = returns
+        self.returns = nn.Identity() if returns is None else returns
 
     def _built(self, chain: Chain, activation: str) -> Iterator[nn.Module]:
-        convolutions = 0
+        steps = iter(self.images.steps if self.images else ())
         before: Layer | None = None
         for own in chain.layers:
             at = f"{self.where}: {own.path}"
             yield from _between(chain, before, own, activation)
-            if own.kind == "conv":
-                assert self.images is not None
-                steps = self.images.strides[convolutions], self.images.padding[convolutions]
-                convolutions += 1
-                yield convolution(own.weights, *steps, at)
-            elif own.kind in ("lstm", "gru"):
+            if own.kind in ("lstm", "gru"):
                 yield recurrent(own.weights, at)
             else:
-                yield layer(own.weights, at)
+                yield layer(own.weights, at, steps=steps if own.kind == "conv" else None)
             before = own
 
     def example(self) -> Tensors:
@@ -79,13 +84,12 @@ class ChainNetwork(Network):
             return {"obs": torch.zeros(1, self.inputs)}
         return {"obs": self.images.example()}
 
-    def memory(self) -> Tensors:
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
         """Where the recurrent layers start; those of the critic alone are `value_h`, `value_c`."""
         found: Tensors = {}
-        for place, each in enumerate(_cells(self.layers)):
-            found |= start(each, place)
-        for place, each in enumerate(_cells(self.critic)):
-            found |= {f"{VALUE}_{name}": value for name, value in start(each, place).items()}
+        for layers, prefix in ((self.layers, ""), (self.critic, CRITIC)):
+            for place, cell in enumerate(_cells(layers)):
+                found |= start(cell, place, prefix)
         return found
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
@@ -96,11 +100,8 @@ class ChainNetwork(Network):
         action, more = _run(rest, value, ports, len(_cells(kept)))
         after |= more
         if self.branch is not None:
-            own = {name.removeprefix(f"{VALUE}_"): each for name, each in ports.items()
-                   if name.startswith(f"{VALUE}_")}  # fmt: skip
-            value, more = _run(self.critic, value, own, 0)
-            after |= {f"{VALUE}_{name}": each for name, each in more.items()}
-            after[VALUE] = self.returns(value)
+            value, more = _run(self.critic, value, ports, 0, CRITIC)
+            after |= {**more, VALUE: self.returns(value)}
         return results(action, wanted, after)
 
 
@@ -120,15 +121,60 @@ def _cells(layers: Sequence[nn.Module] | nn.ModuleList) -> list[nn.LSTM | nn.GRU
 
 
 def _run(
-    layers: Sequence[nn.Module] | nn.ModuleList, value: Tensor, ports: Tensors, place: int
+    layers: Sequence[nn.Module] | nn.ModuleList,
+    value: Tensor,
+    ports: Tensors,
+    place: int,
+    prefix: str = "",
 ) -> tuple[Tensor, Tensors]:
     """What the layers give, and the memory of those that have one; `place` counts these."""
     after: Tensors = {}
     for each in layers:
         if isinstance(each, (nn.LSTM, nn.GRU)):
-            value, state = stepped(each, value, ports, place)
+            value, state = stepped(each, value, ports, place, prefix)
             after |= state
             place += 1
         else:
             value = each(value)
     return value, after
+
+
+def chain_reading(
+    contents: Contents,
+    answers: Answers,
+    chain: Chain,
+    *,
+    activation: str | None,
+    images: Images | None,
+    head: Head | None,
+    outputs: tuple[str, ...],
+    critic: Chain | str,
+    algorithm: str = "",
+    around: Callable[[Network], Network] | None = None,
+) -> Reading:
+    """The reading of a file that holds a chain and no statistics.
+
+    `outputs` are those that such a file may have, while nobody has said what the head is. `around`
+    puts something around the network.
+    """
+
+    def build(wanted: Sequence[str]) -> Source:
+        assert activation is not None
+        assert head is not None
+        network = ChainNetwork(chain, activation, images, contents.where)
+        network.add_critic(critic, activation, wanted)
+        source = head.source(network if around is None else around(network), wanted)
+        axis = images.stack_axis if images else -1
+        return stacked(source, answers.frame_stack, axis=axis, repeat_first=True)
+
+    known, absent = with_value(head.outputs if head else outputs, critic)
+    return Reading(
+        algorithm=algorithm,
+        architecture=chain.text + (f", {activation}" if activation else ""),
+        observation=answers.env_observation,
+        action=answers.env_action,
+        unexplained=chain.unexplained,
+        outputs=known,
+        absent=absent,
+        build=build,
+    )

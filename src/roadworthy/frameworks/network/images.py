@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from roadworthy.frameworks.network.layers import (
-    ACTIVATIONS,
-    Weights,
-    loaded,
-    numbers,
-    under,
-    unexplained,
-)
-from roadworthy.frameworks.questions import Found, whole_numbers
-from roadworthy.frameworks.questions import numbers as read_numbers
+from roadworthy.frameworks import spaces
+from roadworthy.frameworks.network.layers import Stride, unexplained
+from roadworthy.frameworks.questions import Found, ask_choice, numbers, per_layer, whole_numbers
 from roadworthy.frameworks.reading import ENV, Answers
-from roadworthy.frameworks.spaces import Box, Dict
 from roadworthy.spec.transforms import EpsInsideRoot, Normalizer
 
 SHAPES = "the shapes"
@@ -48,9 +41,20 @@ class Images:
         """The axis along which images of several moments lie."""
         return -1 if self.channels_last else 0
 
+    @property
+    def steps(self) -> list[Stride]:
+        """Stride and padding of each convolution."""
+        return list(zip(self.strides, self.padding, strict=True))
+
     def example(self) -> Tensor:
         """One image."""
         return torch.zeros(1, *self.shape, dtype=torch.uint8 if self.pixels else torch.float32)
+
+
+def of_each(convs: Sequence[Any], name: str, default: object = None) -> str | None:
+    """What settings say of each convolution, between commas; None where they name none."""
+    said = [str(conv.get(name, default)) for conv in convs if isinstance(conv, Mapping)]
+    return ",".join(said) or None
 
 
 def ask_images(
@@ -68,17 +72,13 @@ def ask_images(
     port: str = "obs",
 ) -> Images | None:
     """What the weights of convolutions do not say; the keywords are what others say of it."""
-    count = len(kernels)
-    env = answers.env.observation if answers.env else None
-    own = env.spaces.get(port) if isinstance(env, Dict) else env
-    box = own if isinstance(own, Box) else None
+    env = answers.env_observation
+    own = env.spaces.get(port) if isinstance(env, spaces.Dict) else env
+    box = own if isinstance(own, spaces.Box) else None
     told = ",".join(map(str, box.shape)) if box else None
 
     def each(text: str) -> tuple[int, ...]:
-        found = whole_numbers(text)
-        if len(found) not in (1, count):
-            raise ValueError(text)
-        return found * count if len(found) == 1 else found
+        return per_layer(text, len(kernels))
 
     def shape_of(text: str) -> tuple[int, ...]:
         found = whole_numbers(text)
@@ -93,7 +93,7 @@ def ask_images(
     )  # fmt: skip
     divided = answers.ask(
         "divisor", "what the pixels are divided by before the network; 1 if by nothing",
-        read=lambda text: read_numbers(text)[0], found=divisor, such_as="255",
+        read=lambda text: numbers(text)[0], found=divisor, such_as="255",
     )  # fmt: skip
     steps = answers.ask(
         "strides", "the stride of each convolution", read=each, found=strides, such_as="4,2,1"
@@ -126,10 +126,9 @@ def _channels_last(
             f"image={','.join(map(str, shape))}",
             f"the first convolution takes {taken} channels, which neither end of the shape has",
         )
-    return answers.ask(
-        "channels", "which axis of the image the colours are; the shape allows both",
-        read=lambda text: {"first": False, "last": True}[text], found=found,
-        choices=("first", "last"),
+    return ask_choice(
+        answers, "channels", "which axis of the image the colours are; the shape allows both",
+        {"first": False, "last": True}, found,
     )  # fmt: skip
 
 
@@ -183,37 +182,3 @@ class ImageInput(nn.Module):
         if not self.first:
             value = self.normalized(value)
         return value.permute(0, 3, 1, 2) if self.images.channels_last else value
-
-
-def kernels_of(weights: Weights) -> list[Tensor]:
-    """The kernels of the convolutions in a sequence, in order."""
-    places = (weights.get(f"{place}.weight") for place in numbers(weights))
-    return [kernel for kernel in places if kernel is not None and kernel.ndim == 4]
-
-
-def convolution(weights: Weights, stride: int, padding: int, where: str) -> nn.Module:
-    """One convolution with its weights."""
-    out, channels, height, width = weights["weight"].shape
-    made = nn.Conv2d(channels, out, (height, width), stride, padding, bias="bias" in weights)
-    return loaded(made, weights, where)
-
-
-def convolutions(weights: Weights, images: Images, activation: str, where: str) -> nn.Sequential:
-    """A sequence of convolutions that ends with an activation, or a norm behind one, flattened."""
-    layers: list[nn.Module] = []
-    done = 0
-    for place in range(numbers(weights)[-1] + 1):
-        own, at = under(weights, str(place)), f"{where}.{place}"
-        if not own:
-            layers.append(ACTIVATIONS[activation]())
-        elif "running_mean" in own:
-            layers.append(loaded(nn.BatchNorm2d(len(own["running_mean"])), own, at))
-        elif "weight" in own and own["weight"].ndim == 4:
-            layers.append(convolution(own, images.strides[done], images.padding[done], at))
-            done += 1
-        else:
-            shapes = ", ".join(f"{name} {tuple(each.shape)}" for name, each in own.items())
-            raise unexplained(at, f"no known layer between convolutions has the weights {shapes}")
-    if isinstance(layers[-1], nn.Conv2d):
-        layers.append(ACTIVATIONS[activation]())
-    return nn.Sequential(*layers, nn.Flatten())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from roadworthy.errors import UsageError
 from roadworthy.frameworks.reading import UNEXPLAINED
 
 Weights = Mapping[str, Tensor]
+Stride = tuple[int, int]  # and padding
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "selu": nn.SELU, "celu": nn.CELU,
@@ -40,43 +42,66 @@ def under(weights: Weights, prefix: str) -> dict[str, Tensor]:
     return {name[len(start) :]: w for name, w in weights.items() if name.startswith(start)}
 
 
-def numbers(weights: Weights) -> list[int]:
+def places(weights: Weights) -> list[int]:
     """The places that `0.weight`, `2.bias`, … have in a sequence, in order."""
     found = {int(name.partition(".")[0]) for name in weights if re.match(r"\d+\.", name)}
     return sorted(found)
 
 
-def mlp(
-    weights: Weights, activation: str, *, active_end: bool = False, where: str
+def sequence(
+    weights: Weights,
+    activation: str,
+    *,
+    where: str,
+    active_end: bool = False,
+    build: Callable[[Weights, str], nn.Module] | None = None,
 ) -> nn.Sequential:
     """The sequence of layers that these weights belong to, with them inside.
 
     Places without weights are the activation. `active_end` adds one behind the last layer.
+    `build` makes a layer of its weights; left out, `layer` does.
     """
     layers: list[nn.Module] = []
-    places = numbers(weights)
-    for place in range(places[-1] + 1 if places else 0):
+    known = places(weights)
+    for place in range(known[-1] + 1 if known else 0):
         own = under(weights, str(place))
-        layers.append(layer(own, f"{where}.{place}") if own else ACTIVATIONS[activation]())
+        made = (build or layer)(own, f"{where}.{place}") if own else ACTIVATIONS[activation]()
+        layers.append(made)
     if active_end and layers:
         layers.append(ACTIVATIONS[activation]())
     return nn.Sequential(*layers)
 
 
-def layer(weights: Weights, where: str) -> nn.Module:
-    """One layer with its weights: Linear, BatchNorm1d or LayerNorm, told apart by their shapes."""
+def convolutions(
+    weights: Weights, steps: Iterable[Stride], activation: str, where: str
+) -> nn.Sequential:
+    """A sequence of convolutions that ends with an activation, or a norm behind one, flattened."""
+    layers = sequence(weights, activation, where=where, build=partial(layer, steps=iter(steps)))
+    ended = [ACTIVATIONS[activation]()] if isinstance(layers[-1], nn.Conv2d) else []
+    return nn.Sequential(*layers, *ended, nn.Flatten())
+
+
+def layer(weights: Weights, where: str, *, steps: Iterator[Stride] | None = None) -> nn.Module:
+    """One layer with its weights, told apart by their shapes: Linear, LayerNorm, BatchNorm1d.
+
+    With `steps`, the stride and padding of each convolution: Conv2d, or the BatchNorm2d behind one.
+    """
     weight = weights.get("weight")
     made: nn.Module | None = None
     if "running_mean" in weights:
-        affine = weight is not None
-        made = nn.BatchNorm1d(len(weights["running_mean"]), affine=affine)
-    elif weight is not None and weight.ndim == 2:
+        norm = nn.BatchNorm1d if steps is None else nn.BatchNorm2d
+        made = norm(len(weights["running_mean"]), affine=weight is not None)
+    elif weight is not None and weight.ndim == 4 and steps is not None:
+        out, channels, height, width = weight.shape
+        made = nn.Conv2d(channels, out, (height, width), *next(steps), bias="bias" in weights)
+    elif weight is not None and weight.ndim == 2 and steps is None:
         made = nn.Linear(weight.shape[1], weight.shape[0], bias="bias" in weights)
-    elif weight is not None and weight.ndim == 1:
+    elif weight is not None and weight.ndim == 1 and steps is None:
         made = nn.LayerNorm(weight.shape[0], bias="bias" in weights)
     if made is None:
         shapes = ", ".join(f"{name} {tuple(each.shape)}" for name, each in weights.items())
-        raise unexplained(where, f"no known layer has the weights {shapes}")
+        between = "" if steps is None else "between convolutions "
+        raise unexplained(where, f"no known layer {between}has the weights {shapes}")
     return loaded(made, weights, where)
 
 
@@ -112,6 +137,12 @@ def recurrent(weights: Weights, where: str) -> nn.LSTM | nn.GRU:
     made: nn.LSTM | nn.GRU = kind(inputs, hidden, count, bias="bias_ih_l0" in weights)
     loaded(made, weights, where)
     return made
+
+
+def kernels_of(weights: Weights) -> list[Tensor]:
+    """The kernels of the convolutions in a sequence, in order."""
+    found = (weights.get(f"{place}.weight") for place in places(weights))
+    return [kernel for kernel in found if kernel is not None and kernel.ndim == 4]
 
 
 def widths(module: nn.Module) -> str:

@@ -8,36 +8,33 @@ from torch import Tensor, nn
 from roadworthy.frameworks.network.actor import Tensors
 
 Cell = nn.LSTM | nn.GRU
-_CRITIC = "value_"
+# What a cell hands to its next step: a GRU has the first alone.
+STATES = ("h", "c")
+# Before the names of what a critic remembers: `value_h`, `value_c`.
+CRITIC = "value_"
 
 
-def names_of(cell: Cell, place: int = 0) -> tuple[str, ...]:
+def names_of(cell: Cell, place: int = 0, prefix: str = "") -> tuple[str, ...]:
     """What its memory is called: `h` and `c`; with a number behind it where there are several."""
-    letters = ("h", "c") if isinstance(cell, nn.LSTM) else ("h",)
-    return tuple(f"{letter}{place or ''}" for letter in letters)
+    letters = STATES if isinstance(cell, nn.LSTM) else STATES[:1]
+    return tuple(f"{prefix}{letter}{place or ''}" for letter in letters)
 
 
-def start(cell: Cell, place: int = 0) -> Tensors:
-    """The memory at the beginning of an episode, for one row."""
+def start(cell: Cell | None, place: int = 0, prefix: str = "") -> Tensors:
+    """The memory at the beginning of an episode, for one row; none without a recurrent layer."""
+    if cell is None:
+        return {}
     size = (cell.num_layers, 1, cell.hidden_size)
-    return {name: torch.zeros(size) for name in names_of(cell, place)}
+    return {name: torch.zeros(size) for name in names_of(cell, place, prefix)}
 
 
-def start_of_critic(cell: Cell) -> Tensors:
-    """The memory of a critic's own recurrent layer: `value_h`, `value_c`."""
-    return {f"{_CRITIC}{name}": value for name, value in start(cell).items()}
-
-
-def stepped_critic(cell: Cell, value: Tensor, ports: Tensors) -> tuple[Tensor, Tensors]:
-    """The same as `stepped`, with the memory of a critic."""
-    own = {name: ports[f"{_CRITIC}{name}"] for name in names_of(cell)}
-    out, after = stepped(cell, value, own)
-    return out, {f"{_CRITIC}{name}": state for name, state in after.items()}
-
-
-def stepped(cell: Cell, value: Tensor, ports: Tensors, place: int = 0) -> tuple[Tensor, Tensors]:
-    """The output of one step, and the memory after it."""
-    names = names_of(cell, place)
+def stepped(
+    cell: Cell | None, value: Tensor, ports: Tensors, place: int = 0, prefix: str = ""
+) -> tuple[Tensor, Tensors]:
+    """The output of one step, and the memory after it; the value itself without a layer."""
+    if cell is None:
+        return value, {}
+    names = names_of(cell, place, prefix)
     before = tuple(ports[name] for name in names)
     out, after = cell(value.unsqueeze(0), before if len(names) > 1 else before[0])
     states = after if isinstance(after, tuple) else (after,)

@@ -8,11 +8,12 @@ from typing import Any
 from torch import Tensor
 
 from roadworthy.capture.source import Source
+from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights, state_dict
-from roadworthy.frameworks.network.actor import Actor
+from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import ACTIVATIONS, under
-from roadworthy.frameworks.network.returns import VALUE
-from roadworthy.frameworks.questions import ask_activation, ask_bounds, numbers
+from roadworthy.frameworks.network.statistics import VALUE, normalizer_of
+from roadworthy.frameworks.questions import Found, ask_activation, ask_bounds, ask_flag, numbers
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
 from roadworthy.frameworks.rl_games.images import ask_cnn, cnn_text
 from roadworthy.frameworks.rl_games.network import Functions, Policy
@@ -21,15 +22,11 @@ from roadworthy.spec.transforms import (
     ActionStep,
     Argmax,
     Clip,
-    EpsInsideRoot,
     MultiDiscrete,
-    Normalizer,
     ScaleToBounds,
     Tanh,
 )
 
-NAME = "rl_games"
-SETTINGS = "params/agent.yaml"
 # Of the file's weights: what only training reads, and the noise.
 _UNUSED = ("value", "critic_", "c_rnn.", "c_layer_norm.", "sigma")
 
@@ -50,18 +47,29 @@ def read(contents: Contents, answers: Answers) -> Reading:
     refuse_bad_weights(own, contents.where)
     said = contents.neighbours.lookup
     activation = ask_activation(
-        answers, [said(SETTINGS, "params", "network", "mlp", "activation")],
-        (f"params.network.mlp.activation in {SETTINGS}",),
+        answers, [said(AGENT, "params", "network", "mlp", "activation")],
+        (f"params.network.mlp.activation in {AGENT}",),
     )  # fmt: skip
     statistics = under(model, "running_mean_std") or _beside(contents)
     cnn = ask_cnn(contents, answers, under(own, "actor_cnn"), statistics)
-    normalizer = _normalizer(statistics, answers)
+    normalizer = normalizer_of(statistics)
+    answers.note(
+        "normalizer",
+        "(x - mean) / sqrt(var + 1e-5), clipped at 5" if normalizer
+        else "none: the file holds no running_mean_std",
+    )  # fmt: skip
     wiring = wiring_of(own, {} if cnn else statistics, answers)
-    mean_activation = _ask_mean_activation(contents, answers) if wiring.heads == ("mu",) else ""
+    mean_activation = _ask_function(
+        contents, answers, "mu_activation", "means of the action",
+        "params", "network", "space", "continuous", "mu_activation",
+    ) if wiring.heads == ("mu",) else ""  # fmt: skip
     steps = _ask_steps(contents, answers, wiring)
     absent = _no_value(contents, own)
-    value_activation = _ask_value(contents, answers) if VALUE in answers.outputs else "identity"
-    answers.note("sigma", "the noise of training, not used")
+    value_activation = _ask_function(
+        contents, answers, "value_activation", "value", "params", "network", "value_activation",
+        default=[("None", DEFAULT)],
+    ) if VALUE in answers.outputs else "identity"  # fmt: skip
+    answers.note_noise(["sigma"])
 
     def build(outputs: Sequence[str]) -> Source:
         assert activation is not None
@@ -77,22 +85,13 @@ def read(contents: Contents, answers: Answers) -> Reading:
             images=cnn.images if cnn else None, statistics=normalizer,
             returns=under(model, "value_mean_std"), valued=VALUE in outputs,
         )  # fmt: skip
-        return Source(
-            Actor(network, outputs),
-            example=network.example(),
-            memory=network.memory(),
-            normalizer=None if cnn else normalizer,
-            action=steps,
-        )
+        return source_of(network, outputs, steps, None if cnn else normalizer)
 
     return Reading(
-        framework=NAME,
         algorithm="SAC" if wiring.heads == ("trunk",) else "PPO",
         architecture=cnn_text(cnn) + wiring.text + (f", {activation}" if activation else ""),
         normalizers={} if normalizer is None else {"obs": normalizer},
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
+        action=answers.env_action,
         unexplained=tuple(
             name for name in own if not name.startswith((*wiring.used, *_UNUSED))
         ),
@@ -114,45 +113,23 @@ def _no_value(contents: Contents, own: Mapping[str, Tensor]) -> dict[str, str]:
     return {VALUE: "SAC's critics judge actions" if "critic" in contents.tree else "no critic"}
 
 
-def _ask_value(contents: Contents, answers: Answers) -> str | None:
-    path = ("params", "network", "value_activation")
+def _ask_function(
+    contents: Contents, answers: Answers, name: str, what: str, *path: str, default: Found = ()
+) -> str | None:
+    """The name of a function that stands behind a layer, as agent.yaml says it."""
+    others = (f"{'.'.join(path)} in {AGENT}",)
+    said = contents.neighbours.lookup(AGENT, *path)
     return answers.ask(
-        "value_activation", "the function behind the value; identity for None",
-        read=_activation,
-        found=[contents.neighbours.lookup(SETTINGS, *path), ("None", DEFAULT)],
-        choices=tuple(ACTIVATIONS), others=(f"{'.'.join(path)} in {SETTINGS}",),
+        name, f"the function behind the {what}; identity for None",
+        read=lambda text: text if text in ACTIVATIONS else {"None": "identity"}[text],
+        found=[said, *default], choices=tuple(ACTIVATIONS), others=others,
     )  # fmt: skip
-
-
-def _activation(text: str) -> str:
-    return text if text in ACTIVATIONS else {"None": "identity"}[text]
 
 
 def _beside(contents: Contents) -> dict[str, Tensor]:
     """The statistics that SAC writes beside its networks."""
     found = contents.tree.get("running_mean_std")
     return state_dict(found) if isinstance(found, Mapping) else {}
-
-
-def _normalizer(statistics: Mapping[str, Tensor], answers: Answers) -> Normalizer | None:
-    mean, var = statistics.get("running_mean"), statistics.get("running_var")
-    if mean is None or var is None:
-        answers.note("normalizer", "none: the file holds no running_mean_std")
-        return None
-    answers.note("normalizer", "(x - mean) / sqrt(var + 1e-5), clipped at 5")
-    return EpsInsideRoot(mean=mean.float(), var=var.float(), eps=1e-5, clip=5.0)
-
-
-def _ask_mean_activation(contents: Contents, answers: Answers) -> str | None:
-    path = ("params", "network", "space", "continuous", "mu_activation")
-    return answers.ask(
-        "mu_activation",
-        "the function behind the means of the action; identity for None",
-        read=_activation,
-        found=[contents.neighbours.lookup(SETTINGS, *path)],
-        choices=tuple(ACTIVATIONS),
-        others=(f"{'.'.join(path)} in {SETTINGS}",),
-    )
 
 
 def _ask_steps(
@@ -168,14 +145,11 @@ def _ask_steps(
             return None
         return Tanh(), Clip(low=min(bounds[0]), high=max(bounds[1]))
 
-    def read(text: str) -> bool:
-        return {"true": True, "false": False}[text.lower()]
-
-    settings = contents.neighbours.settings(SETTINGS)
-    clip = answers.ask(
-        "clip_actions", "whether players clamp actions at ±1 and scale them to the bounds",
-        read=read, found=[(_clip_actions(settings), f"{SETTINGS} (params.config.clip_actions)")],
-        choices=("true", "false"), others=(f"params.config.clip_actions in {SETTINGS}",),
+    said = _clip_actions(contents.neighbours.settings(AGENT))
+    clip = ask_flag(
+        answers, "clip_actions", "whether players clamp actions at ±1 and scale them to the bounds",
+        [(said, f"{AGENT} (params.config.clip_actions)")],
+        (f"params.config.clip_actions in {AGENT}",),
     )  # fmt: skip
     if clip or clip is None:  # all questions at once
         bounds = ask_bounds(answers, wiring.actions, only="where clip_actions is true")
@@ -183,10 +157,10 @@ def _ask_steps(
             return None
         return Clip(low=-1.0, high=1.0), ScaleToBounds(low=bounds[0], high=bounds[1])
     # IsaacLab's wrapper clips in the environment.
-    limit = contents.neighbours.lookup(SETTINGS, "params", "env", "clip_actions")[0]
+    limit = contents.neighbours.lookup(AGENT, "params", "env", "clip_actions")[0]
     if limit is None:
         return ()
-    answers.note("limit of actions", limit, f"{SETTINGS} (params.env.clip_actions)")
+    answers.note("limit of actions", limit, f"{AGENT} (params.env.clip_actions)")
     (reach,) = numbers(str(limit))
     return (Clip(low=-reach, high=reach),)
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
+from roadworthy.frameworks import spaces
+from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents
-from roadworthy.frameworks.network.images import Images, ask_images, kernels_of
-from roadworthy.frameworks.network.layers import unexplained
+from roadworthy.frameworks.network.images import Images, ask_images, of_each
+from roadworthy.frameworks.network.layers import kernels_of, unexplained
 from roadworthy.frameworks.questions import ask_activation
 from roadworthy.frameworks.reading import ENV, FILE, Answers
-from roadworthy.frameworks.spaces import Box
 
-SETTINGS = "params/agent.yaml"
 _CNN = "params.network.cnn"
 
 
@@ -38,26 +38,26 @@ def ask_cnn(
     kernels = kernels_of(weights)
     if not kernels:
         return None
-    settings, where = contents.neighbours.lookup(SETTINGS, "params", "network", "cnn")
+    settings, where = contents.neighbours.lookup(AGENT, "params", "network", "cnn")
     said: Mapping[str, Any] = settings if isinstance(settings, Mapping) else {}
     _refuse_kind(said, contents.where)
     convs: Sequence[Any] = said.get("convs") or ()
     mean = statistics.get("running_mean")
     seen = None if mean is None or mean.ndim != 3 else ",".join(map(str, mean.shape))
-    env = answers.env.observation if answers.env else None
-    pixels = ("255" if env.dtype == "uint8" else "1") if isinstance(env, Box) else None
+    env = answers.env_observation
+    pixels = ("255" if env.dtype == "uint8" else "1") if isinstance(env, spaces.Box) else None
     permuted = "last" if said.get("permute_input", True) else "first"
     images = ask_images(
         answers,
         kernels,
         shape=[(seen, FILE)],
         divisor=[(pixels, ENV)],
-        strides=[(_each(convs, "strides"), where)],
-        padding=[(_each(convs, "padding"), where)],
+        strides=[(of_each(convs, "strides"), where)],
+        padding=[(of_each(convs, "padding"), where)],
         channels=[(permuted if said else None, where)],
     )
     activation = ask_activation(
-        answers, [(said.get("activation"), where)], (f"{_CNN}.activation in {SETTINGS}",),
+        answers, [(said.get("activation"), where)], (f"{_CNN}.activation in {AGENT}",),
         name="cnn_activation", what="the function between the convolutions",
     )  # fmt: skip
     return Cnn(
@@ -76,10 +76,5 @@ def _refuse_kind(said: Mapping[str, Any], where: str) -> None:
     kind = said.get("type", "conv2d")
     if kind not in ("conv2d", "conv2d_flatten"):
         raise unexplained(
-            where, f"{SETTINGS} says {_CNN}.type={kind}; conv2d and conv2d_flatten are rebuilt"
+            where, f"{AGENT} says {_CNN}.type={kind}; conv2d and conv2d_flatten are rebuilt"
         )
-
-
-def _each(convs: Sequence[Any], name: str) -> str | None:
-    found = [str(each.get(name)) for each in convs if isinstance(each, Mapping)]
-    return ",".join(found) or None

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import UsageError
-from roadworthy.frameworks.live_spaces import ACTION, about_of, action_of, example_of, ports_of
-from roadworthy.frameworks.naming import named_after
+from roadworthy.frameworks.adapter import named_after
+from roadworthy.frameworks.rl_games.oracle import Predict
+from roadworthy.frameworks.spaces import ACTION, about_of, action_of, example_of, ports_of
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
 
@@ -32,6 +33,7 @@ def describe(
         )
     spaces = ports_of(player.observation_space)
     step = named_after(player, _Step)(player)
+    truth = Predict(player, tuple(step.start()), step.named if step.dictionary else ())
     stated = {name: about_of(space) for name, space in spaces.items()}
     return Source(
         step,
@@ -43,14 +45,14 @@ def describe(
         batch=batch,
         period_s=period_s,
         ignore=ignore,
-        rewritten=Rewriting(_PlayerStep(player, step), keywords=""),
+        rewritten=Rewriting(truth, keywords=""),
     )
 
 
 class _Step(nn.Module):
     """One evaluation of the player's model, for any number of rows."""
 
-    recorded_in = "roadworthy.frameworks.rl_games.live"
+    recorded_in = "roadworthy.adapters.rl_games"
 
     def __init__(self, player: Any) -> None:
         super().__init__()
@@ -105,30 +107,6 @@ class _Step(nn.Module):
         if isinstance(logits, Tensor):
             return logits.argmax(-1)
         return torch.stack([part.argmax(-1) for part in logits], dim=-1)
-
-
-class _PlayerStep(nn.Module):
-    """The player's own `get_action`, with the hidden states of these rows."""
-
-    def __init__(self, player: Any, step: _Step) -> None:
-        super().__init__()
-        self.step = step
-        self.player = [player]
-
-    def forward(self, **ports: Tensor) -> dict[str, Tensor]:
-        player = self.player[0]
-        kept = player.states, player.has_batch_dimension
-        player.has_batch_dimension = True
-        player.states = [ports[name] for name in self.step.start()] or None
-        try:
-            action = player.get_action(self.step.observed(ports), is_deterministic=True)
-            after = dict(zip(self.step.start(), player.states or (), strict=True))
-        finally:
-            player.states, player.has_batch_dimension = kept
-        rows = next(iter(ports.values())).shape[0]
-        # It squeezes choices, and with them the axis of a single row.
-        parts = action.shape[-1:] if action.is_floating_point() or _several(player) else ()
-        return {ACTION: action.reshape(rows, *parts), **after}
 
 
 def _several(player: Any) -> bool:

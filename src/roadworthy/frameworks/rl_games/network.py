@@ -9,10 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from roadworthy.frameworks.network.actor import Network, Tensors, results
-from roadworthy.frameworks.network.images import ImageInput, Images, convolutions
-from roadworthy.frameworks.network.layers import ACTIVATIONS, layer, mlp, recurrent, under
-from roadworthy.frameworks.network.memory import start, start_of_critic, stepped, stepped_critic
-from roadworthy.frameworks.network.returns import VALUE, returns_of
+from roadworthy.frameworks.network.images import ImageInput, Images
+from roadworthy.frameworks.network.layers import (
+    ACTIVATIONS,
+    convolutions,
+    layer,
+    recurrent,
+    sequence,
+    under,
+)
+from roadworthy.frameworks.network.memory import CRITIC, start, stepped
+from roadworthy.frameworks.network.statistics import VALUE, returns_of
 from roadworthy.frameworks.rl_games.wiring import Wiring
 from roadworthy.spec.transforms import Normalizer
 
@@ -36,22 +43,20 @@ class Side(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         side = "critic" if critic else "actor"
-        self.wiring, self.critic = wiring, critic
+        self.wiring, self.prefix = wiring, CRITIC if critic else ""
         sac = wiring.heads == ("trunk",)
         body = under(own, "trunk" if sac else f"{side}_mlp")
-        self.body = mlp(body, functions.between, active_end=not sac, where=where)
+        self.body = sequence(body, functions.between, active_end=not sac, where=where)
         cnn = under(own, f"{side}_cnn")
         self.cnn: nn.Module = nn.Identity()
         if images is not None:
-            self.cnn = convolutions(cnn, images, functions.cnn, f"{where}: {side}_cnn")
+            self.cnn = convolutions(cnn, images.steps, functions.cnn, f"{where}: {side}_cnn")
         cell, norm = (_of_critic(n) if critic else n for n in (wiring.cell, wiring.norm))
         self.cell = recurrent(under(own, cell), where) if cell else None
         self.norm = layer(under(own, norm), where) if norm else None
 
     def memory(self) -> Tensors:
-        if self.cell is None:
-            return {}
-        return start_of_critic(self.cell) if self.critic else start(self.cell)
+        return start(self.cell, prefix=self.prefix)
 
     def forward(self, seen: Tensor, ports: Tensors) -> tuple[Tensor, Tensors]:
         obs = self.cnn(seen)
@@ -60,7 +65,7 @@ class Side(nn.Module):
         given = obs if self.wiring.before_mlp else self.body(obs)
         if self.wiring.with_input:
             given = torch.cat([given, obs], dim=-1)
-        out, after = (stepped_critic if self.critic else stepped)(self.cell, given, ports)
+        out, after = stepped(self.cell, given, ports, prefix=self.prefix)
         if self.norm is not None:
             out = self.norm(out)
         if self.wiring.with_output:
@@ -104,7 +109,7 @@ class Policy(Network):
     def example(self) -> Tensors:
         return {"obs": self.images.example() if self.images else torch.zeros(1, self.inputs)}
 
-    def memory(self) -> Tensors:
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
         return self.actor.memory() | (self.critic.memory() if self.critic is not None else {})
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +14,18 @@ from torch import Tensor, nn
 from roadworthy.capture.source import Source
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
-from roadworthy.frameworks.gym_spaces import action_box, observation_box
 from roadworthy.frameworks.network.actor import Actor, Tensors
-from roadworthy.frameworks.network.images import kernels_of
-from roadworthy.frameworks.network.layers import numbers, under
+from roadworthy.frameworks.network.layers import kernels_of, places, under
+from roadworthy.frameworks.network.memory import STATES
 from roadworthy.frameworks.reading import Answers
 from roadworthy.frameworks.rl_games.network import Policy
+from roadworthy.frameworks.spaces import action_box, observation_box
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import ScaleToBounds
 
 # As rl_games calls them, where that is another name.
 _SPELT = {"identity": "None", "silu": "swish"}
 _KNOWN = {"relu", "tanh", "sigmoid", "elu", "selu", "swish", "gelu", "softplus", "None"}
-STATES = ("h", "c")
 
 
 def predicting(contents: Contents, answers: Answers, source: Source) -> Source | str:
@@ -45,7 +44,7 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source |
     clips = not scaled and policy.actor.wiring.heads == ("mu",)
     return replace(
         source,
-        module=Predict(player),
+        module=Predict(player, STATES),
         normalizer=None,
         # A clip of IsaacLab's wrapper stands behind the player.
         action=source.steps if clips else (),
@@ -54,25 +53,35 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source |
 
 
 class Predict(nn.Module):
-    """`player.get_action`, by name: an observation and the actor's memory in, the same out."""
+    """`player.get_action`, by name: observations and memory in, the action and memory out.
 
-    def __init__(self, player: Any) -> None:
+    observed  the names of the observations, where the player takes a dictionary of them
+    states    the names of its memory
+    """
+
+    def __init__(self, player: Any, states: Sequence[str], observed: Sequence[str] = ()) -> None:
         super().__init__()
-        self.player = [player]
-        player.has_batch_dimension = True
+        self.player, self.states, self.observed = [player], tuple(states), tuple(observed)
 
     def forward(self, **ports: Tensor) -> Tensors:
         player = self.player[0]
-        own = [ports[name] for name in STATES if name in ports]
+        own = [ports[name] for name in self.states if name in ports]
+        first = next(value for name, value in ports.items() if name not in self.states)
+        obs = {name: ports[name] for name in self.observed} if self.observed else first
         # A critic of its own has as many states behind them, which do not reach the action.
         count = len(player.model.get_default_rnn_state() or ()) if player.is_rnn else 0
+        kept = player.states, player.has_batch_dimension
+        player.has_batch_dimension = True
         player.states = [*own, *(torch.zeros_like(each) for each in own)][:count] or None
-        action = player.get_action(ports["obs"], is_deterministic=True)
-        after = dict(zip(STATES, player.states[: len(own)] if own else (), strict=False))
-        rows = ports["obs"].shape[0]
+        try:
+            action = player.get_action(obs, is_deterministic=True)
+            after = dict(zip(self.states, (player.states or ())[: len(own)], strict=False))
+        finally:
+            player.states, player.has_batch_dimension = kept
         several = action.is_floating_point() or getattr(player, "is_multi_discrete", False)
         # It squeezes choices, and with them the axis of a single row.
-        return {"action": action.reshape(rows, *(action.shape[-1:] if several else ())), **after}
+        parts = action.shape[-1:] if several else ()
+        return {"action": action.reshape(first.shape[0], *parts), **after}
 
 
 def _network(
@@ -81,7 +90,7 @@ def _network(
     """The section `network` of an agent.yaml that makes the same network, or why there is none."""
     wiring = policy.actor.wiring
     body = under(own, "trunk" if wiring.heads == ("trunk",) else "actor_mlp")
-    shapes = [body[f"{place}.weight"].shape for place in numbers(body)]
+    shapes = [body[f"{place}.weight"].shape for place in places(body)]
     if any(len(shape) != 2 for shape in shapes):
         return "its MLP has norms, which are not described to rl_games again"
     names = ("activation", "cnn_activation", "mu_activation")
@@ -113,13 +122,13 @@ def _network(
         assert policy.images is not None
         if any(value.ndim == 1 for name, value in cnn.items() if name.endswith("running_mean")):
             made["normalization"] = "batch_norm"
-        steps = zip(kernels_of(cnn), policy.images.strides, policy.images.padding, strict=True)
+        steps = zip(kernels_of(cnn), policy.images.steps, strict=True)
         made["cnn"] = {
             "type": "conv2d", "activation": words["cnn_activation"], "initializer": plain,
             "permute_input": policy.images.channels_last,
             "convs": [{"filters": int(kernel.shape[0]), "kernel_size": list(kernel.shape[2:]),
                        "strides": stride, "padding": padding}
-                      for kernel, stride, padding in steps],
+                      for kernel, (stride, padding) in steps],
         }  # fmt: skip
     return made
 

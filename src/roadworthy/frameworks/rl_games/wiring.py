@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from roadworthy.frameworks.network.layers import numbers, under
+from roadworthy.frameworks.network.layers import places, under
+from roadworthy.frameworks.questions import ask_flag
 from roadworthy.frameworks.reading import Answers
 
 
@@ -45,8 +46,8 @@ def wiring_of(
     """The order of the parts; a question where shapes allow two."""
     heads = _heads(own)
     body = under(own, "trunk" if heads == ("trunk",) else "actor_mlp")
-    places = numbers(body)
-    sizes = [body[f"{place}.weight"].shape for place in places if f"{place}.weight" in body]
+    kernels = (body.get(f"{place}.weight") for place in places(body))
+    sizes = [kernel.shape for kernel in kernels if kernel is not None]
     taken, given = (int(sizes[0][1]), int(sizes[-1][0])) if sizes else (0, 0)
     outputs = [int(own[f"{name}.weight"].shape[0]) for name in heads if f"{name}.weight" in own]
     text = f"MLP {' → '.join(map(str, [taken, *(int(size[0]) for size in sizes)]))}"
@@ -89,15 +90,13 @@ def _heads(own: Mapping[str, Tensor]) -> tuple[str, ...]:
         return ("mu",)
     if "logits.weight" in own:
         return ("logits",)
-    return tuple(f"logits.{place}" for place in numbers(under(own, "logits")))
+    return tuple(f"logits.{place}" for place in places(under(own, "logits")))
 
 
 def _ask_order(answers: Answers) -> bool | None:
-    path = "params.network.rnn.before_mlp"
-    return answers.ask(
+    return ask_flag(
+        answers,
         "before_mlp",
         "whether the recurrent layer stands before the MLP; the shapes allow both",
-        read=lambda text: {"true": True, "false": False}[text.lower()],
-        choices=("true", "false"),
-        others=(f"{path} in params/agent.yaml",),
+        others=("params.network.rnn.before_mlp in params/agent.yaml",),
     )

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.network.actor import Tensors
 from roadworthy.frameworks.network.images import SHAPES, Standardised
-from roadworthy.frameworks.network.layers import activation_name, mlp, recurrent
-from roadworthy.frameworks.network.memory import start_of_critic, stepped_critic
+from roadworthy.frameworks.network.layers import activation_name, recurrent, sequence
+from roadworthy.frameworks.network.memory import CRITIC, start, stepped
+from roadworthy.frameworks.questions import ask_choice
 from roadworthy.frameworks.reading import Answers
 from roadworthy.frameworks.rsl_rl.layout import Layout, Part
-from roadworthy.frameworks.rsl_rl.questions import SETTINGS
 from roadworthy.spec.transforms import EpsOutsideRoot
 
 CRITIC_OBS = "critic_obs"
@@ -48,19 +49,17 @@ def ask_critic(
     told = settings.get("critic")
     said = told.get("activation") if isinstance(told, Mapping) else None
     between = activation_name(str(said)) if said else activation
-    apart = bool(layout.cnns) or critic.inputs != Part(
-        mlp=layout.mlp, cell=layout.cell, cnns={}, statistics={}
-    ).inputs  # fmt: skip
+    apart = bool(layout.actor.cnns) or critic.inputs != layout.actor.inputs
     if apart:
         answers.note(CRITIC_OBS, f"an input of its own, {critic.inputs} numbers", SHAPES)
         own: bool | None = True
     else:
-        own = answers.ask(
+        own = ask_choice(
+            answers,
             CRITIC_OBS,
             "whether the critic sees what the policy sees, or has an input of its own",
-            read=lambda text: {"same": False, "own": True}[text],
-            found=[(_same_groups(settings, layout.role), f"{SETTINGS} (obs_groups)")],
-            choices=("same", "own"),
+            {"same": False, "own": True},
+            [(_same_groups(settings, layout.role), f"{AGENT} (obs_groups)")],
         )
     return None if own is None or between is None else Seen(own, between)
 
@@ -84,18 +83,15 @@ class Critic(nn.Module):
             mean, std = (part.statistics[name].reshape(-1) for name in ("_mean", "_std"))
             self.normalized = Standardised(EpsOutsideRoot(mean=mean, std=std, eps=EPS))
         self.cell = recurrent(part.cell, where) if part.cell else None
-        self.mlp = mlp(part.mlp, seen.activation, where=f"{where}: critic")
+        self.mlp = sequence(part.mlp, seen.activation, where=f"{where}: critic")
 
     def example(self) -> Tensors:
         return {CRITIC_OBS: torch.zeros(1, self.inputs)} if self.seen.own else {}
 
     def memory(self) -> Tensors:
-        return start_of_critic(self.cell) if self.cell is not None else {}
+        return start(self.cell, prefix=CRITIC)
 
     def forward(self, parts: Sequence[Tensor], ports: Tensors) -> tuple[Tensor, Tensors]:
         obs = ports[CRITIC_OBS] if self.seen.own else torch.cat(list(parts), dim=-1)
-        after: Tensors = {}
-        latent = self.normalized(obs)
-        if self.cell is not None:
-            latent, after = stepped_critic(self.cell, latent, ports)
+        latent, after = stepped(self.cell, self.normalized(obs), ports, prefix=CRITIC)
         return self.mlp(latent), after

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from roadworthy.capture.source import Source
+from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.network.actor import Actor, Network, Tensors, results
+from roadworthy.frameworks.network.actor import Network, Tensors, results, source_of
 from roadworthy.frameworks.network.images import Standardised
-from roadworthy.frameworks.network.layers import mlp, recurrent, widths
+from roadworthy.frameworks.network.layers import recurrent, sequence, widths
 from roadworthy.frameworks.network.memory import start, stepped
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE
 from roadworthy.frameworks.reading import Answers, Reading
 from roadworthy.frameworks.rsl_rl.critic import EPS, Critic, ask_critic, why_absent
 from roadworthy.frameworks.rsl_rl.images import Image, ask_images, encoder
 from roadworthy.frameworks.rsl_rl.layout import Layout, layout_of
 from roadworthy.frameworks.rsl_rl.questions import (
-    SETTINGS,
     ask_activation,
     ask_groups,
     ask_head,
@@ -28,8 +29,6 @@ from roadworthy.frameworks.rsl_rl.questions import (
     cnn_settings,
 )
 from roadworthy.spec.transforms import EpsOutsideRoot, Normalizer
-
-NAME = "rsl_rl"
 
 
 def recognise(contents: Contents) -> str | None:
@@ -48,18 +47,19 @@ def read(contents: Contents, answers: Answers) -> Reading:
     """What the file says, and what agent.yaml says beside it."""
     layout = layout_of(contents)
     refuse_bad_weights(layout.own, contents.where)
-    settings = contents.neighbours.settings(SETTINGS)
+    settings = contents.neighbours.settings(AGENT)
     activation = ask_activation(contents, answers)
     head = ask_head(answers, layout, settings)
     low_high = ask_range(answers, settings) if head == "beta" else (-1.0, 1.0)
-    images = ask_images(answers, layout.cnns, cnn_settings(settings)) if layout.cnns else {}
+    images = (
+        ask_images(answers, layout.actor.cnns, cnn_settings(settings)) if layout.actor.cnns else {}
+    )
     groups = ask_groups(answers, layout, settings)
     steps = ask_steps(answers, contents)
-    for name in layout.noise:
-        answers.note(name, "the noise of training, not used")
-    mean, std = layout.statistics.get("_mean"), layout.statistics.get("_std")
+    answers.note_noise(layout.noise)
+    mean, std = layout.actor.statistics.get("_mean"), layout.actor.statistics.get("_std")
     answers.note("normalizer", "none" if mean is None else "(x - mean) / (std + 0.01)")
-    shaped = mlp(layout.mlp, "identity", where=contents.where)
+    shaped = sequence(layout.actor.mlp, "identity", where=contents.where)
     absent = why_absent(layout)
     valued = VALUE in answers.outputs and not absent
     seen = ask_critic(answers, layout, settings, activation) if valued else None
@@ -73,38 +73,26 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert steps is not None
         network = Policy(layout, activation, head, low_high, images, contents.where)
         ports, about = groups.ports(network.flat)
-        network.groups = tuple(ports)
+        network.groups = ports
         normalizer = _split(mean, std, ports)
-        example = {n: torch.zeros(1, size) for n, size in ports.items()} | network.pictures()
         if VALUE in outputs:
             assert seen is not None
             assert layout.critic is not None
             network.critic = Critic(layout.critic, seen, contents.where)
-            example |= network.critic.example()
             # The critic has statistics of its own, for the same observation.
             network.normalized = nn.ModuleDict({n: Standardised(s) for n, s in normalizer.items()})
             normalizer = {}
-        return Source(
-            Actor(network, outputs),
-            example=example,
-            memory=network.memory(),
-            normalizer=normalizer or None,
-            action=steps,
-            about=about,
-        )
+        return replace(source_of(network, outputs, steps, normalizer or None), about=about)
 
     kinds = ", ".join(filter(None, [
-        f"CNN of {', '.join(layout.cnns)}" if layout.cnns else "",
-        layout.cell_text, f"MLP {widths(shaped)}", activation or "",
+        f"CNN of {', '.join(layout.actor.cnns)}" if layout.actor.cnns else "",
+        layout.actor.cell_text, f"MLP {widths(shaped)}", activation or "",
     ]))  # fmt: skip
     return Reading(
-        framework=NAME,
         version=layout.version,
         algorithm="distillation, the student" if layout.role == "student" else "PPO",
         architecture=kinds,
         normalizers=_split(mean, std, {"obs": mean.numel()}) if mean is not None else {},
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
         unexplained=layout.unexplained,
         outputs=("action", "action_raw", "mean", *(() if absent else (VALUE,))),
         absent={VALUE: absent} if absent else {},
@@ -126,16 +114,16 @@ class Policy(Network):
     ) -> None:
         super().__init__()
         self.cnns = nn.ModuleDict(
-            {name: encoder(layout.cnns[name], image, where) for name, image in images.items()}
+            {name: encoder(layout.actor.cnns[name], image, where) for name, image in images.items()}
         )
         self.images = images
-        self.cell = recurrent(layout.cell, where) if layout.cell else None
-        self.mlp = mlp(layout.mlp, activation, where=where)
+        self.cell = recurrent(layout.actor.cell, where) if layout.actor.cell else None
+        self.mlp = sequence(layout.actor.mlp, activation, where=where)
         self.head, self.low, self.range = head, low_high[0], low_high[1] - low_high[0]
         first = next(each for each in self.mlp if isinstance(each, nn.Linear)).in_features
         width = first if self.cell is None else self.cell.input_size
         self.flat = width - self._encoded()
-        self.groups: tuple[str, ...] = ("obs",)
+        self.groups: Mapping[str, int] = {"obs": self.flat}
         self.critic: Critic | None = None
         self.normalized = nn.ModuleDict()
 
@@ -147,9 +135,13 @@ class Policy(Network):
         """One image of each group that has some."""
         return {name: torch.zeros(1, *image.shape) for name, image in self.images.items()}
 
-    def memory(self) -> Tensors:
-        own = start(self.cell) if self.cell is not None else {}
-        return own | (self.critic.memory() if self.critic is not None else {})
+    def example(self) -> Tensors:
+        vectors = {name: torch.zeros(1, size) for name, size in self.groups.items()}
+        own = self.critic.example() if self.critic is not None else {}
+        return vectors | self.pictures() | own
+
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
+        return start(self.cell) | (self.critic.memory() if self.critic is not None else {})
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         # Vectors come first in the latent, whatever the order of the groups.
@@ -159,10 +151,7 @@ class Policy(Network):
             for name, part in zip(self.groups, raw, strict=True)
         ]
         parts += [self.cnns[name](ports[name]) for name in self.images]
-        after: Tensors = {}
-        latent = torch.cat(parts, dim=-1)
-        if self.cell is not None:
-            latent, after = stepped(self.cell, latent, ports)
+        latent, after = stepped(self.cell, torch.cat(parts, dim=-1), ports)
         action = self._action(self.mlp(latent))
         if self.critic is not None:
             value, more = self.critic(raw, ports)

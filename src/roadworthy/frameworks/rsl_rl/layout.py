@@ -26,7 +26,10 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
-    """The weights of one network: of the critic, where the file holds one."""
+    """The weights of one network: of the actor, or of the critic.
+
+    statistics  of the normaliser: `_mean`, `_std`; empty where there is none
+    """
 
     mlp: Mapping[str, Tensor]
     cell: Mapping[str, Tensor]
@@ -39,13 +42,21 @@ class Part:
         first = self.cell["weight_ih_l0"] if self.cell else next(iter(self.mlp.values()))
         return int(first.shape[1])
 
+    @property
+    def cell_text(self) -> str:
+        """In words: "LSTM 10 → 8"; empty where there is none."""
+        if not self.cell:
+            return ""
+        hidden = self.cell["weight_hh_l0"].shape[1]
+        kind = {4: "LSTM", 3: "GRU"}.get(self.cell["weight_hh_l0"].shape[0] // hidden, "RNN")
+        return f"{kind} {self.cell['weight_ih_l0'].shape[1]} → {hidden}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Layout:
     """The actor's weights, the same for all versions.
 
     own         all of them, as the file names them
-    statistics  of the normaliser: `_mean`, `_std`; empty where there is none
     head        what the last layer gives; empty where the keys leave it open
     grouped     whether observations come in groups, which an order makes one vector
     """
@@ -53,23 +64,12 @@ class Layout:
     version: str
     role: str
     own: Mapping[str, Tensor]
-    mlp: Mapping[str, Tensor]
-    cell: Mapping[str, Tensor]
-    cnns: Mapping[str, Mapping[str, Tensor]]
-    statistics: Mapping[str, Tensor]
+    actor: Part
     noise: tuple[str, ...]
     head: str
     grouped: bool
     unexplained: tuple[str, ...]
     critic: Part | None = None
-
-    @property
-    def cell_text(self) -> str:
-        if not self.cell:
-            return ""
-        hidden = self.cell["weight_hh_l0"].shape[1]
-        kind = {4: "LSTM", 3: "GRU"}.get(self.cell["weight_hh_l0"].shape[0] // hidden, "RNN")
-        return f"{kind} {self.cell['weight_ih_l0'].shape[1]} → {hidden}"
 
 
 def layout_of(contents: Contents) -> Layout:
@@ -98,16 +98,13 @@ def _of_models(
         version="4" if {"std", "log_std"} & set(noise) else version,
         role=role,
         own=weights,
-        mlp=under(weights, "mlp"),
-        cell=under(weights, "rnn.rnn"),
-        cnns=_by_group(under(weights, "cnns")),
-        statistics=under(weights, "obs_normalizer"),
+        actor=_part(weights, "mlp", "rnn.rnn", "cnns", under(weights, "obs_normalizer")),
         noise=noise,
         # An odd number of outputs has no halves.
         head="deterministic" if noise or outputs % 2 else "",
         grouped=True,
         unexplained=(*strange, *(n for n in weights if not n.startswith(known))),
-        critic=_part(critic, "mlp", "rnn.rnn", "cnns", under(critic, "obs_normalizer")),
+        critic=_or_none(_part(critic, "mlp", "rnn.rnn", "cnns", under(critic, "obs_normalizer"))),
     )
 
 
@@ -126,29 +123,29 @@ def _of_one_module(contents: Contents, strange: tuple[str, ...]) -> Layout:
         version="3" if grouped else "1 or 2" if beside else "1 to 3",
         role=role,
         own={name: w for name, w in weights.items() if name.startswith(own)},
-        mlp=under(weights, role),
-        cell=under(weights, f"{memory}.rnn"),
-        cnns=_by_group(under(weights, f"{role}_cnns")),
-        statistics=inside or beside,
+        actor=_part(weights, role, f"{memory}.rnn", f"{role}_cnns", inside or beside),
         noise=noise,
         # Without a deviation it depends on the state, and is the second half of the last layer.
         head="deterministic" if noise else "heteroscedastic",
         grouped=grouped,
         unexplained=(*strange, *(n for n in weights if not n.startswith((*own, *_OTHERS)))),
-        critic=_part(weights, "critic", "memory_c.rnn", "critic_cnns",
-                     _of_critic(contents) or under(weights, "critic_obs_normalizer")),
+        critic=_or_none(
+            _part(weights, "critic", "memory_c.rnn", "critic_cnns",
+                  _of_critic(contents) or under(weights, "critic_obs_normalizer"))
+        ),
     )  # fmt: skip
 
 
 def _part(
     weights: Mapping[str, Tensor], mlp: str, cell: str, cnns: str, statistics: Mapping[str, Tensor]
-) -> Part | None:
-    """The network under these names; None where there is none."""
-    body = under(weights, mlp)
-    if not body:
-        return None
-    return Part(mlp=body, cell=under(weights, cell), cnns=_by_group(under(weights, cnns)),
-                statistics=statistics)  # fmt: skip
+) -> Part:
+    """The network under these names."""
+    return Part(mlp=under(weights, mlp), cell=under(weights, cell),
+                cnns=_by_group(under(weights, cnns)), statistics=statistics)  # fmt: skip
+
+
+def _or_none(part: Part) -> Part | None:
+    return part if part.mlp else None
 
 
 def _of_critic(contents: Contents) -> dict[str, Tensor]:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
-from roadworthy.frameworks.rsl_rl.oracle import STATES, act_inference
+from roadworthy.frameworks.network.memory import start
+from roadworthy.frameworks.rsl_rl.oracle import act_inference
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Clip
 
@@ -66,10 +67,7 @@ def _observed(runner: Any, model: Any, groups: Sequence[str]) -> Mapping[str, Te
 def _memory(model: Any) -> dict[str, Tensor]:
     if not model.is_recurrent:
         return {}
-    cell = model.rnn.rnn
-    zeros = torch.zeros(cell.num_layers, 1, cell.hidden_size)
-    names = STATES if isinstance(cell, torch.nn.LSTM) else STATES[:1]
-    return {name: zeros.clone() for name in names}
+    return start(model.rnn.rnn)
 
 
 def _clip(runner: Any) -> tuple[ActionStep, ...]:

@@ -13,10 +13,10 @@ from roadworthy.capture.source import Source
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.actor import Actor, Tensors
+from roadworthy.frameworks.network.memory import STATES
 from roadworthy.frameworks.reading import Answers
 from roadworthy.frameworks.rsl_rl.layout import Layout, layout_of
 
-STATES = ("h", "c")
 # As rsl_rl calls them.
 _SPELT = {"celu": "crelu", "leaky_relu": "lrelu", "silu": "swish"}
 _DISTRIBUTIONS = {
@@ -67,8 +67,8 @@ def _model(layout: Layout, answers: Answers, source: Source) -> nn.Module:
     spelt = facts["activation"].lower()
     own: dict[str, Any] = {
         "activation": _SPELT.get(spelt, spelt),
-        "hidden_dims": _hidden(layout.mlp),
-        "obs_normalization": bool(layout.statistics),
+        "hidden_dims": _hidden(layout.actor.mlp),
+        "obs_normalization": bool(layout.actor.statistics),
         "distribution_cfg": _distribution(layout, policy),
     }
     kind = "MLPModel"
@@ -78,8 +78,10 @@ def _model(layout: Layout, answers: Answers, source: Source) -> nn.Module:
                 "rnn_num_layers": cell.num_layers}  # fmt: skip
     if policy.images:
         kind = "CNNModel"
-        own["cnn_cfg"] = {n: image.settings(layout.cnns[n]) for n, image in policy.images.items()}
-    outputs = int(list(layout.mlp.values())[-1].shape[0])
+        own["cnn_cfg"] = {
+            n: image.settings(layout.actor.cnns[n]) for n, image in policy.images.items()
+        }
+    outputs = int(list(layout.actor.mlp.values())[-1].shape[0])
     actions = outputs if policy.head == "deterministic" else outputs // 2
     groups = {layout.role: list(source.example)}
     observed = TensorDict(dict(source.example), batch_size=[1])

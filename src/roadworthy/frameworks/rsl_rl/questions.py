@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from roadworthy.errors import UsageError
+from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.layers import ACTIVATIONS, activation_name
 from roadworthy.frameworks.questions import numbers
@@ -15,7 +16,6 @@ from roadworthy.frameworks.rsl_rl.layout import Layout
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Clip, ScaleOffset
 
-SETTINGS = "params/agent.yaml"
 HEADS = ("deterministic", "heteroscedastic", "beta")
 _CLASSES = {
     "HeteroscedasticGaussianDistribution": "heteroscedastic", "BetaDistribution": "beta",
@@ -54,9 +54,9 @@ def ask_activation(contents: Contents, answers: Answers) -> str | None:
         "the function between the layers; the weights do not say it",
         # What rsl_rl calls crelu has been PyTorch's CELU in every version that could be trained.
         read=lambda text: "celu" if text == "crelu" else activation_name(text),
-        found=[contents.neighbours.lookup(SETTINGS, *place) for place in places],
+        found=[contents.neighbours.lookup(AGENT, *place) for place in places],
         choices=tuple(ACTIVATIONS),
-        others=(f"activation in {SETTINGS}",),
+        others=(f"activation in {AGENT}",),
     )
 
 
@@ -76,9 +76,9 @@ def ask_head(answers: Answers, layout: Layout, settings: Mapping[str, Any]) -> s
         "the file holds no deviation: the last layer gives the actions themselves, or their means "
         "and deviations (heteroscedastic), or the parameters of a Beta distribution",
         read=read,
-        found=[(_distribution(settings.get(layout.role)), f"{SETTINGS} ({layout.role})")],
+        found=[(_distribution(settings.get(layout.role)), f"{AGENT} ({layout.role})")],
         choices=HEADS,
-        others=(f"distribution_cfg in {SETTINGS}",),
+        others=(f"distribution_cfg in {AGENT}",),
     )
 
 
@@ -105,7 +105,7 @@ def ask_range(answers: Answers, settings: Mapping[str, Any]) -> tuple[float, flo
 
     return answers.ask(
         "action_range", "the lowest and highest action of the Beta distribution", read=read,
-        found=[(said, f"{SETTINGS} (actor.distribution_cfg)")], such_as="-1,1",
+        found=[(said, f"{AGENT} (actor.distribution_cfg)")], such_as="-1,1",
     )  # fmt: skip
 
 
@@ -120,24 +120,22 @@ def ask_groups(answers: Answers, layout: Layout, settings: Mapping[str, Any]) ->
         pairs = [each.strip(" '\"").partition(":") for each in text.strip("[]()").split(",")]
         found = {n.strip(): int(size) if size else None for n, _, size in pairs if n.strip()}
         return Groups(
-            {n: size for n, size in found.items() if n not in layout.cnns} or {"obs": None}
+            {n: size for n, size in found.items() if n not in layout.actor.cnns} or {"obs": None}
         )
 
     return answers.ask(
         "obs_groups",
         "the groups of which the observation is made, in their order",
         read=read,
-        found=[
-            (None if listed is None else ",".join(map(str, listed)), f"{SETTINGS} (obs_groups)")
-        ],
+        found=[(None if listed is None else ",".join(map(str, listed)), f"{AGENT} (obs_groups)")],
         such_as="policy, or policy:45,command:3 for a port each",
-        others=(f"obs_groups in {SETTINGS}",),
+        others=(f"obs_groups in {AGENT}",),
     )
 
 
 def ask_steps(answers: Answers, contents: Contents) -> tuple[ActionStep, ...] | None:
     """What stands between the network and the environment: a clip, a scale."""
-    settings = contents.neighbours.settings(SETTINGS)
+    settings = contents.neighbours.settings(AGENT)
     # Null is an answer too; only where the key is missing nobody has said anything.
     limit = None
     if "clip_actions" in settings:
@@ -148,16 +146,16 @@ def ask_steps(answers: Answers, contents: Contents) -> tuple[ActionStep, ...] | 
 
     clip = answers.ask(
         "clip_actions", "how far the wrapper of the environment lets actions go, both ways",
-        read=read, found=[(limit, f"{SETTINGS} (clip_actions)")], such_as="none, or 100",
-        others=(f"clip_actions in {SETTINGS}",),
+        read=read, found=[(limit, f"{AGENT} (clip_actions)")], such_as="none, or 100",
+        others=(f"clip_actions in {AGENT}",),
     )  # fmt: skip
     scale = answers.ask(
         "action_scale",
         "what actions are multiplied with; none leaves it to the environment, as in training",
         read=read,
-        found=[("none" if settings else None, f"{SETTINGS}: the environment scales")],
+        found=[("none" if settings else None, f"{AGENT}: the environment scales")],
         such_as="none, or 0.25",
-        others=(f"{SETTINGS} beside the file",),
+        others=(f"{AGENT} beside the file",),
     )
     if clip is None or scale is None:
         return None

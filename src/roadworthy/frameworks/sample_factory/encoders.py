@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 
 from torch import Tensor, nn
 
@@ -12,11 +14,16 @@ from roadworthy.frameworks.network.images import (
     ImageInput,
     Images,
     ask_images,
-    convolution,
+)
+from roadworthy.frameworks.network.layers import (
+    ACTIVATIONS,
     convolutions,
     kernels_of,
+    layer,
+    places,
+    sequence,
+    under,
 )
-from roadworthy.frameworks.network.layers import ACTIVATIONS, mlp, numbers, under
 from roadworthy.frameworks.reading import DEFAULT, FILE, Answers
 from roadworthy.spec.transforms import Normalizer
 
@@ -63,13 +70,14 @@ class Encoding:
     ) -> nn.Module:
         """The encoder with these weights: its own, or those of the critic's encoder beside it."""
         if self.head:
-            return mlp(weights.head, activation, active_end=True, where=where)
+            return sequence(weights.head, activation, active_end=True, where=where)
         assert self.images is not None
-        build = _residual if self.residual else convolutions
         return nn.Sequential(
             ImageInput(self.images, statistics),
-            build(weights.convs, self.images, activation, f"{where}: conv_head"),
-            mlp(weights.tail, activation, active_end=True, where=f"{where}: mlp_layers"),
+            _residual(weights.convs, activation, f"{where}: conv_head")
+            if self.residual
+            else convolutions(weights.convs, self.images.steps, activation, f"{where}: conv_head"),
+            sequence(weights.tail, activation, active_end=True, where=f"{where}: mlp_layers"),
         )
 
 
@@ -123,20 +131,17 @@ class _Block(nn.Module):
         return added
 
 
-def _residual(
-    weights: Mapping[str, Tensor], images: Images, activation: str, where: str
-) -> nn.Sequential:
+def _residual(weights: Mapping[str, Tensor], activation: str, where: str) -> nn.Sequential:
     """Convolutions that are pooled, each followed by blocks that add what they are given."""
+    build = partial(layer, steps=repeat((1, 1)))
     layers: list[nn.Module] = []
-    for place in numbers(weights):
+    for place in places(weights):
         own, at = under(weights, str(place)), f"{where}.{place}"
         core = under(own, "res_block_core")
         if core:
-            convs = [convolution(under(core, each), 1, 1, at) for each in ("1", "3")]
-            between = [ACTIVATIONS[activation]() for _ in convs]
-            layers.append(_Block(nn.Sequential(between[0], convs[0], between[1], convs[1])))
+            layers.append(_Block(sequence(core, activation, where=at, build=build)))
         else:
-            layers += [convolution(own, 1, 1, at), nn.MaxPool2d(3, 2, 1)]
+            layers += [build(own, at), nn.MaxPool2d(3, 2, 1)]
     return nn.Sequential(*layers, ACTIVATIONS[activation](), nn.Flatten())
 
 

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from roadworthy.capture.source import Source
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.network.actor import Actor
+from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import under
-from roadworthy.frameworks.network.returns import VALUE
+from roadworthy.frameworks.network.statistics import VALUE, normalizer_of
 from roadworthy.frameworks.questions import ask_activation, whole_numbers
 from roadworthy.frameworks.reading import ENV, Answers, Reading
 from roadworthy.frameworks.sample_factory.encoders import (
@@ -23,11 +24,8 @@ from roadworthy.frameworks.sample_factory.encoders import (
     encodings,
 )
 from roadworthy.frameworks.sample_factory.network import HEAD, Policy
-from roadworthy.frameworks.spaces import Box, Discrete
-from roadworthy.frameworks.spaces import MultiDiscrete as Several
 from roadworthy.spec.transforms import ActionStep, Argmax, EpsInsideRoot, MultiDiscrete, Normalizer
 
-NAME = "Sample-Factory"
 _STATISTICS = "obs_normalizer.running_mean_std.running_mean_std"
 _ENCODER = re.compile(r"\.(mlp_head|conv_head|mlp_layers)\.")
 _UNUSED = ("critic_", "returns_normalizer.", "obs_normalizer.", "action_parameterization.")
@@ -75,25 +73,17 @@ def read(contents: Contents, answers: Answers) -> Reading:
         # Statistics of images act behind the division, inside of the network.
         outside = {name: each for name, each in normalizers.items() if not encoders[name].convs}
         vector = "obs" in encoders and not encoders["obs"].convs
-        return Source(
-            Actor(network, wanted),
-            example=network.example(),
-            memory=network.memory(),
-            normalizer=(_shifted(outside, shift, scale) if vector else outside) or None,
-            action=_steps(space),
-        )
+        normalizer = _shifted(outside, shift, scale) if vector else outside
+        return source_of(network, wanted, _steps(space), normalizer or None)
 
     raw = ("action_raw", "mean") if space == ("continuous",) else ("logits",)
     return Reading(
-        framework=NAME,
         version="2",
         algorithm="APPO",
         architecture=_text(found.values(), under(weights, f"{side}decoder.mlp"), outputs,
                            activation),
         normalizers=normalizers,
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
+        action=answers.env_action,
         unexplained=tuple(
             name for name in weights
             if not name.startswith((*_UNUSED, f"{side}core.core.", f"{side}decoder.mlp."))
@@ -136,14 +126,14 @@ def _ask_number(contents: Contents, answers: Answers, name: str, what: str) -> f
 
 def _ask_space(answers: Answers, outputs: int) -> tuple[int | str, ...] | None:
     """("continuous",), or the number of choices of each part of the action."""
-    env = answers.env.action if answers.env else None
+    env = answers.env_action
     told: str | None = None
-    if isinstance(env, Box):
+    if isinstance(env, spaces.Box):
         told = "continuous"
-    elif isinstance(env, Discrete):
+    elif isinstance(env, spaces.Discrete):
         told = str(env.n)
-    elif isinstance(env, Several):
-        told = ",".join(map(str, env.sizes))
+    elif isinstance(env, spaces.MultiDiscrete):
+        told = ",".join(map(str, env.nvec))
 
     def read(text: str) -> tuple[int | str, ...]:
         if text == "continuous":
@@ -175,10 +165,9 @@ def _normalizers(
 ) -> dict[str, Normalizer]:
     found: dict[str, Normalizer] = {}
     for name in names:
-        own = under(weights, f"{_STATISTICS}.{name}")
-        if own:
-            mean, var = own["running_mean"].float(), own["running_var"].float()
-            found[name] = EpsInsideRoot(mean=mean, var=var, eps=1e-5, clip=5.0)
+        own = normalizer_of(under(weights, f"{_STATISTICS}.{name}"))
+        if own is not None:
+            found[name] = own
     told = "(x - mean) / sqrt(var + 1e-5), clipped at 5" if found else "none"
     answers.note("normalizer", told)
     return found

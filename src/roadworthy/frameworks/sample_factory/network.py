@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from roadworthy.frameworks.network.actor import Network, Tensors, results
-from roadworthy.frameworks.network.layers import layer, mlp, recurrent, under
-from roadworthy.frameworks.network.memory import start, start_of_critic, stepped, stepped_critic
-from roadworthy.frameworks.network.returns import VALUE, returns_of
+from roadworthy.frameworks.network.layers import layer, recurrent, sequence, under
+from roadworthy.frameworks.network.memory import CRITIC, start, stepped
+from roadworthy.frameworks.network.statistics import VALUE, returns_of
 from roadworthy.frameworks.sample_factory.encoders import Encoding, encodings
 from roadworthy.spec.transforms import Normalizer
 
@@ -30,7 +30,7 @@ class Tower(nn.Module):
         where: str,
     ) -> None:
         super().__init__()
-        self.critic = side == "critic_"
+        self.prefix = CRITIC if side == "critic_" else ""
         self.names = tuple(sorted(encoders))  # the order in which they stand side by side
         own = encodings(under(weights, f"{side}encoder.encoders"))
         self.encoders = nn.ModuleList(
@@ -39,19 +39,15 @@ class Tower(nn.Module):
         core = under(weights, f"{side}core.core")
         self.cell = recurrent(core, where) if core else None
         decoder = under(weights, f"{side}decoder.mlp")
-        self.decoder = mlp(decoder, activation, active_end=True, where=where)
+        self.decoder = sequence(decoder, activation, active_end=True, where=where)
 
     def memory(self) -> Tensors:
-        if self.cell is None:
-            return {}
-        return start_of_critic(self.cell) if self.critic else start(self.cell)
+        return start(self.cell, prefix=self.prefix)
 
     def forward(self, ports: Tensors) -> tuple[Tensor, Tensors]:
         pairs = zip(self.names, self.encoders, strict=True)
         latent = torch.cat([encoder(ports[name]) for name, encoder in pairs], dim=-1)
-        after: Tensors = {}
-        if self.cell is not None:
-            latent, after = (stepped_critic if self.critic else stepped)(self.cell, latent, ports)
+        latent, after = stepped(self.cell, latent, ports, prefix=self.prefix)
         return self.decoder(latent), after
 
 
@@ -91,7 +87,7 @@ class Policy(Network):
             for name, each in self.inputs.items()
         }
 
-    def memory(self) -> Tensors:
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
         return self.actor.memory() | (self.critic.memory() if self.critic is not None else {})
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from roadworthy.errors import Finding, UsageError
-from roadworthy.frameworks.live_spaces import OBS, ports_of
 from roadworthy.frameworks.reading import OPEN_QUESTION
 from roadworthy.frameworks.sb3.statistics import misfit, statistics_in
 from roadworthy.frameworks.sb3.wrappers import NORMALIZING, chain_of, changing, statistics_inside
+from roadworthy.frameworks.spaces import OBS, ports_of
 from roadworthy.spec.transforms import EpsInsideRoot
 
 NONE = "none"

@@ -10,22 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.network.actor import Tensors
-from roadworthy.frameworks.network.layers import Weights, loaded, mlp, under, unexplained
+from roadworthy.frameworks.network.layers import Weights, convolutions, sequence, under, unexplained
+from roadworthy.frameworks.questions import ask_choice
 from roadworthy.frameworks.reading import ENV, Answers
-from roadworthy.frameworks.spaces import (
-    Box,
-    Dict,
-    Discrete,
-    Leaf,
-    MultiBinary,
-    MultiDiscrete,
-    Space,
-)
 from roadworthy.spec.port import About
 
-OBS = "obs"
 Layout = Literal["channels_first", "channels_last"]
+_LAYOUTS: Mapping[str, Layout] = {
+    "channels_last": "channels_last", "channels_first": "channels_first",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,7 +32,7 @@ class Observed:
     floating  whether the port takes floats although the space holds whole numbers
     """
 
-    space: Leaf
+    space: spaces.Leaf
     layout: Layout = "channels_first"
     divided: bool = False
     floating: bool = False
@@ -57,36 +52,36 @@ class Observed:
         return torch.float32 if dtype.is_floating_point or self.floating else dtype
 
     def about(self) -> About:
-        """Limits of the port, where the space has them."""
-        if isinstance(self.space, Discrete):
-            return About(low=0, high=self.space.n - 1)
-        if isinstance(self.space, MultiDiscrete):
-            return About(low=0, high=[size - 1 for size in self.space.sizes])
-        return About(low=0, high=1) if isinstance(self.space, MultiBinary) else About()
+        """Limits of the port, where the space has choices."""
+        return About() if isinstance(self.space, spaces.Box) else spaces.about_of(self.space)
 
 
 def observed(
-    space: Space, answers: Answers, *, normalize_images: bool, normalized: Mapping[str, object]
+    space: spaces.Space,
+    answers: Answers,
+    *,
+    normalize_images: bool,
+    normalized: Mapping[str, object],
 ) -> dict[str, Observed]:
     """Port → how its values arrive. Asks for the layout of images, which the file does not say."""
-    leaves = space.spaces if isinstance(space, Dict) else {OBS: space}
-    env = answers.env.observation if answers.env else None
-    others = env.spaces if isinstance(env, Dict) else {OBS: env}
+    leaves = space.spaces if isinstance(space, spaces.Dict) else {spaces.OBS: space}
+    env = answers.env_observation
+    others = env.spaces if isinstance(env, spaces.Dict) else {spaces.OBS: env}
     found = {}
     for port, leaf in leaves.items():
         layout: Layout = "channels_first"
-        if isinstance(leaf, Box) and leaf.is_image:
+        if isinstance(leaf, spaces.Box) and leaf.is_image:
             layout = _layout(port, leaf, others.get(port), answers)
         found[port] = Observed(
             space=leaf,
             layout=layout,
-            divided=normalize_images and isinstance(leaf, Box) and leaf.is_image,
+            divided=normalize_images and isinstance(leaf, spaces.Box) and leaf.is_image,
             floating=port in normalized,
         )
     return found
 
 
-def _layout(port: str, image: Box, env: Leaf | None, answers: Answers) -> Layout:
+def _layout(port: str, image: spaces.Box, env: spaces.Leaf | None, answers: Answers) -> Layout:
     channels, height, width = image.shape
     told = None
     if env is not None and env.shape != image.shape and env.shape[:2] == (height, width):
@@ -94,23 +89,16 @@ def _layout(port: str, image: Box, env: Leaf | None, answers: Answers) -> Layout
     elif env is not None and env.shape[1:] == (height, width):
         told = "channels_first"
 
-    def read(text: str) -> Layout:
-        if text == "channels_last":
-            return "channels_last"
-        if text == "channels_first":
-            return "channels_first"
-        raise KeyError(text)
-
-    name = "image" if port == OBS else f"image_{port}"
+    name = "image" if port == spaces.OBS else f"image_{port}"
     return (
-        answers.ask(
+        ask_choice(
+            answers,
             name,
             f"whether the environment gives ({height}, {width}, {channels}) or {image.shape}; "
             "Stable-Baselines3 turns the first into the second, and saves that",
-            read=read,
-            found=[(told, ENV)],
-            choices=("channels_last", "channels_first"),
-            others=("--env ID",),
+            _LAYOUTS,
+            [(told, ENV)],
+            ("--env ID",),
         )
         or "channels_first"
     )
@@ -125,11 +113,11 @@ class Preprocess(nn.Module):
 
     def forward(self, value: Tensor) -> Tensor:
         space = self.own.space
-        if isinstance(space, Discrete):
+        if isinstance(space, spaces.Discrete):
             return functional.one_hot(value.long(), space.n).float()
-        if isinstance(space, MultiDiscrete):
+        if isinstance(space, spaces.MultiDiscrete):
             columns = value.long().unbind(dim=1)
-            hot = [functional.one_hot(c, n) for c, n in zip(columns, space.sizes, strict=True)]
+            hot = [functional.one_hot(c, n) for c, n in zip(columns, space.nvec, strict=True)]
             return torch.cat(hot, dim=-1).float()
         if self.own.layout == "channels_last":
             value = value.permute(0, 3, 1, 2)
@@ -141,16 +129,15 @@ class NatureCnn(nn.Module):
 
     def __init__(self, weights: Weights, where: str) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for place, stride in (("0", 4), ("2", 2), ("4", 1)):
-            own = under(weights, f"cnn.{place}")
-            if "weight" not in own or own["weight"].ndim != 4:
+        for place in ("0", "2", "4"):
+            kernel = weights.get(f"cnn.{place}.weight")
+            if kernel is None or kernel.ndim != 4:
                 raise unexplained(where, f"no convolution at cnn.{place}")
-            out, channels, *kernel = own["weight"].shape
-            made = nn.Conv2d(channels, out, tuple(kernel), stride)  # type: ignore[arg-type]
-            layers += [loaded(made, own, f"{where}.cnn.{place}"), nn.ReLU()]
-        linear = mlp(under(weights, "linear"), "relu", active_end=True, where=f"{where}.linear")
-        self.layers = nn.Sequential(*layers, nn.Flatten(), linear)
+        own = {n: w for n, w in under(weights, "cnn").items() if n.startswith(("0.", "2.", "4."))}
+        layers = convolutions(own, ((4, 0), (2, 0), (1, 0)), "relu", f"{where}.cnn")
+        linear = under(weights, "linear")
+        last = sequence(linear, "relu", active_end=True, where=f"{where}.linear")
+        self.layers = nn.Sequential(*layers, last)
 
     def forward(self, image: Tensor) -> Tensor:
         features: Tensor = self.layers(image)
@@ -165,7 +152,10 @@ class Extractor(nn.Module):
         self.ports = tuple(ports)
         self.prepare = nn.ModuleList([Preprocess(each) for each in ports.values()])
         self.extract = nn.ModuleList(
-            [_extractor(port, weights, len(ports) > 1 or port != OBS, where) for port in ports]
+            [
+                _extractor(port, weights, len(ports) > 1 or port != spaces.OBS, where)
+                for port in ports
+            ]
         )
 
     def forward(self, values: Tensors) -> Tensor:

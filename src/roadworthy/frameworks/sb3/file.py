@@ -10,8 +10,9 @@ from torch import nn
 
 from roadworthy.capture.source import Source
 from roadworthy.errors import Finding, UsageError
+from roadworthy.frameworks import spaces
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.network.actor import Actor, Network, stacked
+from roadworthy.frameworks.network.actor import Network, source_of, stacked
 from roadworthy.frameworks.network.layers import left_over, widths
 from roadworthy.frameworks.reading import (
     BAD_ANSWER,
@@ -21,7 +22,7 @@ from roadworthy.frameworks.reading import (
     Answers,
     Reading,
 )
-from roadworthy.frameworks.sb3.features import OBS, Observed, observed
+from roadworthy.frameworks.sb3.features import Observed, observed
 from roadworthy.frameworks.sb3.networks import (
     ActorCritic,
     Binary,
@@ -34,11 +35,17 @@ from roadworthy.frameworks.sb3.networks import (
 )
 from roadworthy.frameworks.sb3.settings import DATA, NAME, WEIGHTS, Settings, settings_of
 from roadworthy.frameworks.sb3.statistics import misfit, vecnormalize
-from roadworthy.frameworks.spaces import Box, Discrete, MultiBinary, MultiDiscrete, differs
 from roadworthy.spec.port import About
 from roadworthy.spec.signature import Action
-from roadworthy.spec.transforms import ActionStep, Argmax, Clip, EpsInsideRoot, ScaleToBounds, Tanh
-from roadworthy.spec.transforms import MultiDiscrete as ChooseEach
+from roadworthy.spec.transforms import (
+    ActionStep,
+    Argmax,
+    Clip,
+    EpsInsideRoot,
+    MultiDiscrete,
+    ScaleToBounds,
+    Tanh,
+)
 
 MASK = "action_masks"
 _ON_POLICY = ("PPO", "A2C", "TRPO", "MaskablePPO", "RecurrentPPO")
@@ -68,7 +75,7 @@ def read(contents: Contents, answers: Answers) -> Reading:
     default = "tanh" if settings.algorithm in _ON_POLICY else "relu"
     activation, said = settings.activation(default)
     answers.note("activation", activation, FILE if said else DEFAULT)
-    statistics = vecnormalize(contents, answers, settings.observation, OBS)
+    statistics = vecnormalize(contents, answers, settings.observation, spaces.OBS)
     ports = observed(
         settings.observation,
         answers,
@@ -91,8 +98,6 @@ def read(contents: Contents, answers: Answers) -> Reading:
         observation=settings.observation,
         action=settings.action,
         normalizers=statistics,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
         unexplained=left_over(settings.weights, (*_ACTING, *_NOT_ACTING)),
         outputs=("action", *head.more(network)),
         build=build,
@@ -104,7 +109,7 @@ def _refuse_other_env(settings: Settings, answers: Answers) -> None:
     if answers.env is None:
         return
     pairs = [("action", settings.action, answers.env.action)]
-    images = isinstance(settings.observation, Box) and len(settings.observation.shape) == 3
+    images = isinstance(settings.observation, spaces.Box) and len(settings.observation.shape) == 3
     if not images and answers.frame_stack is None:  # those are turned, and stacked
         pairs.append(("observation", settings.observation, answers.env.observation))
     findings = [
@@ -115,7 +120,7 @@ def _refuse_other_env(settings: Settings, answers: Answers) -> None:
             hint="name the environment of the training, with its wrappers: --env file.py:make_env",
         )
         for name, trained, given in pairs
-        if differs(trained, given)
+        if spaces.differs(trained, given)
     ]
     if findings:
         raise UsageError(findings=findings)
@@ -133,7 +138,7 @@ def _network(settings: Settings, ports: Mapping[str, Observed], activation: str)
         case "TD3" | "DDPG":
             return Deterministic(ports, weights, activation, where)
         case "DQN" | "QRDQN":
-            if not isinstance(settings.action, Discrete):
+            if not isinstance(settings.action, spaces.Discrete):
                 raise _wrong_action(settings)
             return QValues(ports, weights, activation, where, choices=settings.action.n)
         case "RecurrentPPO":
@@ -154,7 +159,7 @@ class ActionHead:
 
     @property
     def discrete(self) -> bool:
-        return self.binary > 0 or any(isinstance(s, (Argmax, ChooseEach)) for s in self.steps)
+        return self.binary > 0 or any(isinstance(s, (Argmax, MultiDiscrete)) for s in self.steps)
 
     def more(self, network: Network) -> tuple[str, ...]:
         """The outputs besides the action."""
@@ -176,22 +181,22 @@ class ActionHead:
 def _head(settings: Settings) -> ActionHead:
     space, mask = settings.action, MASK if settings.algorithm == "MaskablePPO" else None
     match space:
-        case Discrete():
+        case spaces.Discrete():
             table = tuple(range(space.start, space.start + space.n)) if space.start else ()
             return ActionHead(steps=(Argmax(mask=mask, table=table),))
-        case MultiDiscrete(sizes=sizes):
-            return ActionHead(steps=(ChooseEach(sizes=sizes, mask=mask),))
-        case MultiBinary(shape=(n,)):
+        case spaces.MultiDiscrete(nvec=sizes):
+            return ActionHead(steps=(MultiDiscrete(sizes=sizes, mask=mask),))
+        case spaces.MultiBinary(shape=(n,)):
             if mask is not None:
-                return ActionHead(steps=(ChooseEach(sizes=(2,) * n, mask=mask),))
+                return ActionHead(steps=(MultiDiscrete(sizes=(2,) * n, mask=mask),))
             meaning = Action(output="action", kind="multi_discrete", sizes=(2,) * n)
             return ActionHead(binary=n, meaning=meaning)
-        case Box():
+        case spaces.Box():
             return _continuous(settings, space)
     raise _wrong_action(settings)
 
 
-def _continuous(settings: Settings, space: Box) -> ActionHead:
+def _continuous(settings: Settings, space: spaces.Box) -> ActionHead:
     squashed = settings.algorithm not in _ON_POLICY or bool(
         settings.use_sde and settings.policy.get("squash_output")
     )
@@ -229,12 +234,8 @@ def _source(
     answers: Answers,
     outputs: Sequence[str],
 ) -> Source:
-    example = {port: each.example for port, each in ports.items()}
-    source = Source(
-        Actor(head.around(network), outputs),
-        example=example,
-        memory=network.memory(outputs) if isinstance(network, Recurrent) else {},
-        action=head.steps,
+    source = replace(
+        source_of(head.around(network), outputs, head.steps),
         meaning=head.meaning,
         about={port: about for port, each in ports.items() if (about := each.about()) != About()},
     )
@@ -245,14 +246,16 @@ def _source(
 
 
 def _stacked(source: Source, ports: Mapping[str, Observed], count: int) -> Source:
-    if list(ports) != [OBS]:
+    if list(ports) != [spaces.OBS]:
         raise UsageError(
             f"the policy sees {', '.join(ports)}: which of them is a stack is not known",
             where="frame_stack", hint="leave it out, and give the policy its stacks",
         )  # fmt: skip
     # VecFrameStack puts the channels of images side by side, and the elements of vectors.
-    image = isinstance(ports[OBS].space, Box) and len(ports[OBS].space.shape) == 3
-    first = image and ports[OBS].layout == "channels_first"
+    image = (
+        isinstance(ports[spaces.OBS].space, spaces.Box) and len(ports[spaces.OBS].space.shape) == 3
+    )
+    first = image and ports[spaces.OBS].layout == "channels_first"
     return stacked(source, count, axis=0 if first else -1)
 
 

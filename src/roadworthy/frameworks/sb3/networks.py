@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import torch
 from torch import Tensor, nn
 
-from roadworthy.frameworks.network.actor import Network, Tensors
+from roadworthy.frameworks.network.actor import Around, Network, Tensors
 from roadworthy.frameworks.network.layers import (
-    ACTIVATIONS,
     Weights,
     layer,
-    mlp,
-    numbers,
     recurrent,
+    sequence,
     under,
 )
+from roadworthy.frameworks.network.memory import CRITIC, start, stepped
 from roadworthy.frameworks.sb3.features import Extractor, Observed
 
 Ports = Mapping[str, Observed]
 
 
-class ActorCritic(Network):
+class SpaceNetwork(Network):
+    """A network over the ports of a space that the policy was trained on."""
+
+    def __init__(self, ports: Ports) -> None:
+        super().__init__()
+        self.ports = dict(ports)
+
+    def example(self) -> Tensors:
+        return {port: observed.example for port, observed in self.ports.items()}
+
+
+class ActorCritic(SpaceNetwork):
     """PPO, A2C, TRPO, MaskablePPO: features, an MLP and a head, for the actor and for the value."""
 
     def __init__(self, ports: Ports, weights: Weights, activation: str, where: str) -> None:
-        super().__init__()
+        super().__init__(ports)
         self.features = _features(ports, weights, ("pi_features_extractor", "features_extractor"),
                                   where)  # fmt: skip
         self.value_features = _features(
@@ -34,7 +43,7 @@ class ActorCritic(Network):
         )
         # Releases before 1.8 could share the first layers.
         nets = {
-            name: mlp(under(weights, f"mlp_extractor.{name}"), activation, active_end=True,
+            name: sequence(under(weights, f"mlp_extractor.{name}"), activation, active_end=True,
                       where=f"{where}: mlp_extractor.{name}")
             for name in ("shared_net", "policy_net", "value_net")
         }  # fmt: skip
@@ -60,37 +69,32 @@ class Recurrent(ActorCritic):
         self.value_lstm = recurrent(own, f"{where}: lstm_critic") if own else None
         self.value_linear = layer(linear, f"{where}: critic") if linear else None
 
-    def memory(self, wanted: Collection[str]) -> Tensors:
-        """Where an episode starts; the critic's own only if its value is wanted."""
-        names = ["h", "c"]
-        if "value" in wanted and self.value_lstm is not None:
-            names += ["value_h", "value_c"]
-        return {n: torch.zeros(self.lstm.num_layers, 1, self.lstm.hidden_size) for n in names}
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
+        own = start(self.value_lstm, prefix=CRITIC) if "value" in wanted else {}
+        return start(self.lstm) | own
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        latent, h, c = _remembered(self.lstm, self.features(ports), ports["h"], ports["c"])
-        result = {"action": self.head(self.policy_net(latent)), "h": h, "c": c}
+        latent, after = stepped(self.lstm, self.features(ports), ports)
+        result = {"action": self.head(self.policy_net(latent)), **after}
         if "value" in wanted:
             features = self.value_features(ports)
             if self.value_lstm is not None:
-                latent, h, c = _remembered(
-                    self.value_lstm, features, ports["value_h"], ports["value_c"]
-                )
-                result |= {"value_h": h, "value_c": c}
+                latent, after = stepped(self.value_lstm, features, ports, prefix=CRITIC)
+                result |= after
             elif self.value_linear is not None:
                 latent = self.value_linear(features)
             result["value"] = self.value_head(self.value_net(latent))
         return result
 
 
-class Squashed(Network):
+class Squashed(SpaceNetwork):
     """SAC, TQC, CrossQ: the mean of a Gaussian that a tanh squashes; gSDE limits it first."""
 
     def __init__(
         self, ports: Ports, weights: Weights, activation: str, where: str,
         *, clip_mean: float = 2.0, renorm_eps: float = 0.001,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(ports)
         actor = under(weights, "actor")
         self.features = _features(ports, actor, ("features_extractor",), where)
         latent = under(actor, "latent_pi")
@@ -104,30 +108,30 @@ class Squashed(Network):
         return {"action": self.limit(self.mean(self.latent(self.features(ports))))}
 
 
-class Deterministic(Network):
+class Deterministic(SpaceNetwork):
     """TD3, DDPG: an MLP whose last layer a tanh squashes."""
 
     def __init__(self, ports: Ports, weights: Weights, activation: str, where: str) -> None:
-        super().__init__()
+        super().__init__(ports)
         actor = under(weights, "actor")
         self.features = _features(ports, actor, ("features_extractor",), where)
-        self.mean = mlp(under(actor, "mu"), activation, where=f"{where}: actor.mu")
+        self.mean = sequence(under(actor, "mu"), activation, where=f"{where}: actor.mu")
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         return {"action": self.mean(self.features(ports))}
 
 
-class QValues(Network):
+class QValues(SpaceNetwork):
     """DQN: one number for each choice; QRDQN: the mean of several."""
 
     def __init__(
         self, ports: Ports, weights: Weights, activation: str, where: str, *, choices: int
     ) -> None:
-        super().__init__()
+        super().__init__(ports)
         name = "quantile_net" if under(weights, "quantile_net") else "q_net"
         own = under(weights, name)
         self.features = _features(ports, own, ("features_extractor",), where)
-        self.net = mlp(under(own, name), activation, where=f"{where}: {name}.{name}")
+        self.net = sequence(under(own, name), activation, where=f"{where}: {name}.{name}")
         self.choices = choices
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
@@ -157,24 +161,20 @@ class Renorm(nn.Module):
         return self.scale * centred + self.bias
 
 
-class Shaped(Network):
+class Shaped(Around):
     """A network whose action is given the shape that the environment's has."""
 
     def __init__(self, network: Network, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.network, self.shape = network, shape
+        super().__init__(network)
+        self.shape = shape
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         result = self.network.step(ports, wanted)
         return {**result, "action": result["action"].reshape(-1, *self.shape)}
 
 
-class Binary(Network):
+class Binary(Around):
     """A network whose logits are rounded to yes or no, each by itself."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         result = self.network.step(ports, wanted)
@@ -182,12 +182,12 @@ class Binary(Network):
         return {**result, "action": result["action"].sigmoid().round().long(), **logits}
 
 
-class Told(Network):
+class Told(Around):
     """A network that also gives what its action is made of, under these names."""
 
     def __init__(self, network: Network, raw: Mapping[str, nn.Module]) -> None:
-        super().__init__()
-        self.network, self.raw = network, nn.ModuleDict(dict(raw))
+        super().__init__(network)
+        self.raw = nn.ModuleDict(dict(raw))
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
         result = self.network.step(ports, wanted)
@@ -203,22 +203,9 @@ def _features(ports: Ports, weights: Weights, names: tuple[str, ...], where: str
 
 def _latent(weights: Weights, activation: str, eps: float, where: str) -> nn.Sequential:
     """An MLP that ends with an activation, or with a renormalisation behind one."""
-    places = numbers(weights)
-    renorm = {place for place in places if f"{place}.ra_mean" in weights}
-    if not renorm:
-        return mlp(weights, activation, active_end=True, where=where)
-    layers: list[nn.Module] = []
-    for place in range(places[-1] + 1):
-        own = under(weights, str(place))
-        if place in renorm:
-            layers.append(Renorm(own, eps))
-        else:
-            layers.append(layer(own, f"{where}.{place}") if own else ACTIVATIONS[activation]())
-    return nn.Sequential(*layers)
 
+    def build(own: Weights, at: str) -> nn.Module:
+        return Renorm(own, eps) if "ra_mean" in own else layer(own, at)
 
-def _remembered(
-    lstm: nn.LSTM | nn.GRU, features: Tensor, h: Tensor, c: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    out, (h, c) = lstm(features.unsqueeze(0), (h, c))
-    return out.squeeze(0), h, c
+    normed = any(name.endswith(".ra_mean") for name in weights)
+    return sequence(weights, activation, active_end=not normed, where=where, build=build)

@@ -16,10 +16,11 @@ from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError, need
 from roadworthy.frameworks.files.opening import Contents
 from roadworthy.frameworks.network.actor import FRAMES, Tensors
+from roadworthy.frameworks.network.memory import STATES
 from roadworthy.frameworks.reading import Answers, Loaded
-from roadworthy.frameworks.sb3.features import OBS
 from roadworthy.frameworks.sb3.settings import NAME, algorithm_of, version_of
 from roadworthy.frameworks.sb3.statistics import ask_statistics
+from roadworthy.frameworks.spaces import OBS
 from roadworthy.spec.signature import Action
 from roadworthy.spec.transforms import Argmax, MultiDiscrete
 
@@ -76,7 +77,13 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source:
         example[mask] = torch.ones(1, model.policy.action_net.out_features, dtype=torch.bool)
     return replace(
         source,
-        module=Predict(model, None if path is None else _unpickled(path), mask),
+        module=Predict(
+            model,
+            None if path is None else _unpickled(path),
+            alone=list(source.example) == [OBS],
+            mask=mask,
+            whole=type(model.action_space).__name__ == "MultiBinary",
+        ),
         example=example,
         normalizer=None,
         action=(),
@@ -90,32 +97,41 @@ def _unpickled(path: Path) -> Any:
 
 
 class Predict(nn.Module):
-    """`model.predict`, by name: observations and memory in, the action and memory out."""
+    """`model.predict`, by name: observations and memory in, the action and memory out.
 
-    def __init__(self, model: Any, statistics: Any, mask: str | None) -> None:
+    statistics  the VecNormalize in front of the model
+    alone       whether it takes the one observation, and no dictionary
+    mask        the port of its action masks
+    whole       whether the action is given as int64, as the rebuilt actor gives it
+    """
+
+    def __init__(
+        self, model: Any, statistics: Any, *, alone: bool, mask: str | None, whole: bool = False
+    ) -> None:
         super().__init__()
-        self.model, self.statistics, self.mask = model, statistics, mask
+        self.model, self.statistics = [model], [statistics]
+        self.alone, self.mask, self.whole = alone, mask, whole
 
     def forward(self, **ports: Tensor) -> Tensors:
         arrays: dict[str, Any] = {name: value.numpy() for name, value in ports.items()}
-        masks = {} if self.mask is None else {"action_masks": arrays.pop(self.mask)}
-        state = (arrays.pop("h"), arrays.pop("c")) if "h" in arrays else None
-        after: Tensors = {}
+        said: dict[str, Any] = {"deterministic": True}
+        if self.mask is not None:
+            said["action_masks"] = arrays.pop(self.mask)
+        if STATES[0] in arrays:
+            said["state"] = tuple(arrays.pop(name) for name in STATES)
+            said["episode_start"] = np.zeros(said["state"][0].shape[1], dtype=bool)
         frames = arrays.pop(FRAMES, None)
-        observation = arrays[OBS] if list(arrays) == [OBS] else arrays
-        if self.statistics is not None:
-            observation = self.statistics.normalize_obs(observation)
+        observation = next(iter(arrays.values())) if self.alone else arrays
+        if self.statistics[0] is not None:
+            observation = self.statistics[0].normalize_obs(observation)
+        begun = {}
         if frames is not None:
             observation = _stacked(frames, observation)
-            after[FRAMES] = torch.from_numpy(observation)
-        starts = {} if state is None else {"state": state, "episode_start": None}
-        action, state = self.model.predict(observation, deterministic=True, **starts, **masks)
-        if state is not None:
-            after |= {"h": torch.from_numpy(state[0]), "c": torch.from_numpy(state[1])}
-        chosen = torch.from_numpy(np.asarray(action))
-        if type(self.model.action_space).__name__ == "MultiBinary":
-            chosen = chosen.long()
-        return {"action": chosen, **after}
+            begun[FRAMES] = torch.from_numpy(observation)
+        action, state = self.model[0].predict(observation, **said)
+        after = dict(zip(STATES, map(torch.as_tensor, state), strict=True)) if state else {}
+        chosen = torch.as_tensor(action)
+        return {"action": chosen.long() if self.whole else chosen, **begun, **after}
 
 
 def _stacked(frames: Any, newest: Any) -> Any:

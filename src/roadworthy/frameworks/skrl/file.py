@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from roadworthy.capture.source import Source
+from roadworthy.frameworks.files.neighbours import AGENT
 from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
 from roadworthy.frameworks.network.chain import Chain, chain_of, critic_of, refuse_no_chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
+from roadworthy.frameworks.network.images import Images, ask_images, of_each
 from roadworthy.frameworks.network.layers import unexplained
-from roadworthy.frameworks.network.returns import VALUE, returns_of, with_value
+from roadworthy.frameworks.network.statistics import VALUE, returns_of, with_value
 from roadworthy.frameworks.questions import Found, ask_activation, ask_head
 from roadworthy.frameworks.reading import DEFAULT, Answers, Reading
-from roadworthy.frameworks.skrl.expressions import head_of
-from roadworthy.frameworks.skrl.images import SETTINGS, ask_chain_images
+from roadworthy.frameworks.skrl.expressions import Input, head_of, input_of
 from roadworthy.spec.transforms import EpsOutsideRoot, Normalizer
 
-NAME = "skrl"
 # What agents write beside their policy, in any of their algorithms.
 _BESIDE = {
     "value", "optimizer", "policy_optimizer", "critic_1", "critic", "target_policy",
     "value_preprocessor", "state_preprocessor", "observation_preprocessor", "target_q_network",
     "discriminator",
 }  # fmt: skip
+_WHERE = f"{AGENT} (models.policy.network)"
+# The order in which a list names them; dictionaries may spell them in two ways.
+_ORDER = ("out_channels", "kernel_size", "stride", "padding")
+_SPELT = {"strides": "stride", "features": "out_channels"}
 _OUTPUTS = {"ACTIONS": "plain", "tanh(ACTIONS)": "tanh"}
 
 
@@ -47,18 +50,17 @@ def read(contents: Contents, answers: Answers) -> Reading:
     refuse_bad_weights(weights, contents.where)
     chain = chain_of(weights)
     refuse_no_chain(chain, contents.where)
-    told = contents.neighbours.settings(SETTINGS)
+    told = contents.neighbours.settings(AGENT)
     settings = _model(told, acting)
-    activation = ask_activation(answers, _activations(settings), (f"network in {SETTINGS}",))
-    images = ask_chain_images(answers, chain, settings) if chain.kernels else None
+    activation = ask_activation(answers, _activations(settings), (f"network in {AGENT}",))
+    images = _ask_images(answers, chain, settings) if chain.kernels else None
     head = ask_head(answers, chain.layers[-1].outputs, _heads(settings, acting), expression=head_of)
     # Of an image that is not known yet, whatever statistics there are.
     width = math.prod(images.shape) if images else None if chain.kernels else chain.layers[0].inputs
     normalizer = _normalizer(contents, width, answers)
     critic = _critic(contents, chain, told)
     value_activation = _ask_value(answers, activation, told) if VALUE in answers.outputs else None
-    for name in chain.noise:
-        answers.note(name, "the noise of training, not used")
+    answers.note_noise(chain.noise)
 
     def build(outputs: Sequence[str]) -> Source:
         assert activation is not None
@@ -66,24 +68,16 @@ def read(contents: Contents, answers: Answers) -> Reading:
         network = ChainNetwork(
             chain, activation, images, contents.where, statistics=normalizer, statistics_first=True
         )
-        if VALUE in outputs:
-            assert not isinstance(critic, str)
-            statistics = contents.tensors("value_preprocessor")
-            network.add_critic(
-                critic, value_activation or activation, returns_of(statistics, eps=0)
-            )
-        source = head.source(network, network.example(), network.memory(), outputs)
-        return replace(source, normalizer=None if images else normalizer)
+        returns = returns_of(contents.tensors("value_preprocessor"), eps=0)
+        network.add_critic(critic, value_activation or activation, outputs, returns)
+        return head.source(network, outputs, None if images else normalizer)
 
     outputs, absent = with_value(head.outputs if head else ("action",), critic)
     return Reading(
-        framework=NAME,
         version=_version(contents),
         architecture=chain.text + (f", {activation}" if activation else ""),
         normalizers={} if normalizer is None else {"obs": normalizer},
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
+        action=answers.env_action,
         unexplained=chain.unexplained,
         outputs=outputs,
         absent=absent,
@@ -98,7 +92,7 @@ def _critic(contents: Contents, chain: Chain, told: Mapping[str, Any]) -> Chain 
         return "the agent holds no network called value"
     for part in _network(_model(told, "value")):
         if _version(contents) == "2" and "STATES" in str(part.get("input")):
-            return f"{SETTINGS} says that the critic sees the privileged state"
+            return f"{AGENT} says that the critic sees the privileged state"
     return critic_of(own, chain)
 
 
@@ -149,7 +143,7 @@ def _network(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _activations(settings: Mapping[str, Any], model: str = "policy") -> Found:
     """What the settings say, unless they say several."""
-    where = f"{SETTINGS} (models.{model}.network)"
+    where = f"{AGENT} (models.{model}.network)"
     said: list[object] = []
     for part in _network(settings):
         own = part.get("activations")
@@ -164,7 +158,7 @@ def _heads(settings: Mapping[str, Any], acting: str) -> Found:
     if acting == "q_network":
         return [("argmax", "a network of Q values")]
     kind = str(settings.get("class", "")).lower()
-    where = f"{SETTINGS} (models.policy)"
+    where = f"{AGENT} (models.policy)"
     if "multicategorical" in kind:
         return [("multi_discrete", where)]
     if "categorical" in kind:
@@ -176,3 +170,38 @@ def _heads(settings: Mapping[str, Any], acting: str) -> Found:
     if told == "plain" and settings.get(clips):
         told = "clip_to_bounds"
     return [(told, where)]
+
+
+def _ask_images(answers: Answers, chain: Chain, settings: Mapping[str, Any]) -> Images | None:
+    """What the weights of convolutions do not say; None while some of it is open."""
+    parts = _network(settings)
+    convs = [conv for part in parts for conv in _convolutions(part)]
+    seen = _input(parts)
+    return ask_images(
+        answers,
+        chain.kernels,
+        divisor=[(seen.divisor if seen else None, _WHERE)],
+        shift=seen.shift if seen else 0.0,
+        strides=[(of_each(convs, "stride", 1), _WHERE)],
+        padding=[(of_each(convs, "padding", 0), _WHERE)],
+        channels=[(seen.channels if seen else None, _WHERE)],
+    )
+
+
+def _convolutions(part: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for layer in part.get("layers") or ():
+        own = layer.get("conv2d") if isinstance(layer, Mapping) else None
+        if isinstance(own, Mapping):
+            found.append({_SPELT.get(str(name), str(name)): value for name, value in own.items()})
+        elif isinstance(own, (list, tuple)):
+            found.append(dict(zip(_ORDER, own, strict=False)))
+    return found
+
+
+def _input(parts: Sequence[Mapping[str, Any]]) -> Input | None:
+    """What the first network does to its observations; None where that cannot be read."""
+    try:
+        return input_of(str(parts[0].get("input"))) if parts else None
+    except ValueError:
+        return None

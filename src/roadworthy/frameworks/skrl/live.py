@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from roadworthy.capture.source import Rewriting, Source
-from roadworthy.frameworks.live_spaces import ACTION, OBS, action_of
-from roadworthy.frameworks.naming import named_after
+from roadworthy.frameworks.adapter import named_after
+from roadworthy.frameworks.spaces import ACTION, OBS, action_of
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep
 
@@ -38,7 +38,7 @@ def describe(
     model: Any = policy if agent is None else getattr(agent, "policy", None)
     if model is None and agent is not None:
         model, role = agent.q_network, role or "q_network"
-    step = named_after(model, _Step)(model, _preprocessor(agent), role or "policy")
+    step = named_after(model, Step)(model, _preprocessor(agent), role or "policy")
     given = example if example is not None else torch.zeros(1, int(model.num_observations))
     return Source(
         step,
@@ -54,10 +54,10 @@ def describe(
     )
 
 
-class _Step(nn.Module):
+class Step(nn.Module):
     """One evaluation of a model, behind the agent's preprocessor."""
 
-    recorded_in = "roadworthy.frameworks.skrl.live"
+    recorded_in = "roadworthy.adapters.skrl"
 
     def __init__(self, model: Any, preprocessor: nn.Module | None, role: str) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class _Step(nn.Module):
 class _AgentStep(nn.Module):
     """The same as the agent does it; what it draws is not what an evaluation takes."""
 
-    def __init__(self, agent: Any, step: _Step) -> None:
+    def __init__(self, agent: Any, step: Step) -> None:
         super().__init__()
         self.step = step
         self.agent = [agent]
@@ -122,7 +122,7 @@ class _AgentStep(nn.Module):
         return self.step.results(first, outputs)
 
 
-def _rewriting(agent: Any, step: _Step) -> Rewriting | None:
+def _rewriting(agent: Any, step: Step) -> Rewriting | None:
     """The agent's own `act`, where it gives more than an action with noise on it."""
     name = next(each.__name__ for each in type(step.policy).__mro__ if "Mixin" in each.__name__)
     if step.sizes or step.role == "q_network" or name.startswith("Deterministic"):

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from roadworthy.capture.source import Source
 from roadworthy.errors import need
 from roadworthy.frameworks.files.opening import Contents
-from roadworthy.frameworks.gym_spaces import action_box, observation_box
 from roadworthy.frameworks.network.actor import Actor, Tensors
 from roadworthy.frameworks.network.chain import Chain
 from roadworthy.frameworks.network.chain_network import ChainNetwork
 from roadworthy.frameworks.questions import Ended
 from roadworthy.frameworks.reading import Answers
+from roadworthy.frameworks.skrl.live import Step
+from roadworthy.frameworks.spaces import OBS, action_box, observation_box
 from roadworthy.spec.signature import Action
 
 # What the instantiator knows; its softmax has no dimension.
@@ -54,32 +54,18 @@ def predicting(contents: Contents, answers: Answers, source: Source) -> Source |
         return model
     return replace(
         source,
-        module=Predict(model, _scaler(contents, network), kind),
+        module=Predict(model, _scaler(contents, network), "policy"),
         normalizer=None,
         action=(),
         meaning=source.meaning or Action(output="action", kind="continuous"),
     )
 
 
-class Predict(nn.Module):
-    """An evaluation as trainers do it: `mean_actions`, or the most probable choice."""
-
-    def __init__(self, model: Any, scaler: nn.Module | None, kind: str) -> None:
-        super().__init__()
-        self.model, self.scaler, self.kind = model, scaler, kind
+class Predict(Step):
+    """An evaluation as trainers do it; the instantiator's models take flat observations."""
 
     def forward(self, **ports: Tensor) -> Tensors:
-        seen = ports["obs"].float().flatten(1)
-        seen = seen if self.scaler is None else self.scaler(seen)
-        action, outputs = self.model.act({"observations": seen}, role="policy")
-        if self.kind in _CONTINUOUS:
-            return {"action": outputs.get("mean_actions", action)}
-        logits = outputs["net_output"]
-        if self.kind == "categorical":
-            return {"action": logits.argmax(-1)}
-        sizes = [int(each) for each in self.model.action_space.nvec]
-        parts = torch.split(logits, sizes, dim=-1)
-        return {"action": torch.stack([part.argmax(-1) for part in parts], dim=-1)}
+        return super().forward(**{OBS: ports[OBS].float().flatten(1)})
 
 
 def _definition(

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from roadworthy.capture.source import Source
-from roadworthy.frameworks.files.opening import Contents, refuse_bad_weights
-from roadworthy.frameworks.files.statistics import Statistics
-from roadworthy.frameworks.network.actor import Actor
+from roadworthy.frameworks import spaces
+from roadworthy.frameworks.files.opening import Contents, Statistics, refuse_bad_weights
+from roadworthy.frameworks.network.actor import source_of
 from roadworthy.frameworks.network.layers import under
-from roadworthy.frameworks.questions import ask_activation, ask_bounds, ask_no_normalizer
+from roadworthy.frameworks.questions import (
+    ask_activation,
+    ask_bounds,
+    ask_choice,
+    ask_flag,
+    ask_no_normalizer,
+)
 from roadworthy.frameworks.reading import DEFAULT, ENV, Answers, Reading
-from roadworthy.frameworks.spaces import Box, Discrete
 from roadworthy.frameworks.tianshou.network import Policy, parts_of
 from roadworthy.spec.transforms import (
     ActionStep,
@@ -28,7 +32,6 @@ from roadworthy.spec.transforms import (
     Tanh,
 )
 
-NAME = "Tianshou"
 _BODY, _HEADS = "preprocess.model.model", ("mu.model", "last.model", "mu")
 _NOISE = ("sigma_param", "sigma.")
 _Q = "model.model.model"
@@ -68,23 +71,14 @@ def read(contents: Contents, answers: Answers) -> Reading:
         assert dueling is not None
         assert steps is not None
         made = Policy(parts, activation, dueling, contents.where)
-        return Source(
-            Actor(made, wanted),
-            example={"obs": torch.zeros(1, parts.inputs)},
-            memory=made.memory(),
-            normalizer=normalizer,
-            action=steps,
-        )
+        return source_of(made, wanted, steps, normalizer)
 
     choosing = bool(steps and isinstance(steps[0], Argmax))
     return Reading(
-        framework=NAME,
         version="2" if any(name.startswith("policy.") for name in _flat(contents)) else "",
         architecture=parts.text,
         normalizers={} if normalizer is None else {"obs": normalizer},
-        action=answers.env.action if answers.env else None,
-        facts=tuple(answers.facts),
-        questions=tuple(answers.questions),
+        action=answers.env_action,
         unexplained=_unexplained(weights, head),
         outputs=("action", "logits" if choosing else "action_raw"),
         absent={"value": "of Tianshou's files the actor alone is rebuilt"},
@@ -124,40 +118,34 @@ def _ask_steps(answers: Answers, head: str, outputs: int) -> tuple[ActionStep, .
     def limit(text: str) -> tuple[float, ...]:
         return () if text == "none" else (float(text),)
 
-    def bound(text: str) -> str:
-        if text not in ("clip", "tanh", "none"):
-            raise KeyError(text)
-        return text
-
     squash = answers.ask(
         "max_action", "the actor's max_action, with which it multiplies a tanh; none if unbounded",
         read=limit, such_as="none, or 1.0",
     )  # fmt: skip
-    method = answers.ask(
-        "action_bound_method",
-        "what the policy does before it scales; tanh for SAC, which does it itself",
-        read=bound, choices=("clip", "tanh", "none"),
+    bounding: Mapping[str, tuple[ActionStep, ...]] = {
+        "clip": (Clip(low=-1.0, high=1.0),), "tanh": (Tanh(),), "none": (),
+    }  # fmt: skip
+    method = ask_choice(
+        answers, "action_bound_method",
+        "what the policy does before it scales; tanh for SAC, which does it itself", bounding,
     )  # fmt: skip
-    scaling = answers.ask(
-        "action_scaling", "whether the policy scales actions from ±1 to the bounds",
-        read=lambda text: {"true": True, "false": False}[text.lower()], choices=("true", "false"),
-    )  # fmt: skip
+    scaling = ask_flag(
+        answers, "action_scaling", "whether the policy scales actions from ±1 to the bounds"
+    )
     bounds = ask_bounds(answers, outputs) if scaling else ()
     if squash is None or method is None or scaling is None or bounds is None:
         return None
-    steps: list[ActionStep] = [Tanh(), ScaleOffset(scale=squash[0])] if squash else []
-    bounding: dict[str, ActionStep] = {"clip": Clip(low=-1.0, high=1.0), "tanh": Tanh()}
-    steps += [bounding[method]] if method in bounding else []
-    return (*steps, *([ScaleToBounds(low=bounds[0], high=bounds[1])] if bounds else []))
+    first = (Tanh(), ScaleOffset(scale=squash[0])) if squash else ()
+    last = (ScaleToBounds(low=bounds[0], high=bounds[1]),) if bounds else ()
+    return (*first, *method, *last)
 
 
 def _ask_discrete(answers: Answers, outputs: int) -> bool:
-    env = answers.env.action if answers.env else None
-    told = {Discrete: "discrete", Box: "continuous"}.get(type(env))
-    found = answers.ask(
-        "action_space", f"whether the {outputs} numbers of the last layer are choices",
-        read=lambda text: {"discrete": True, "continuous": False}[text],
-        found=[(told, ENV)], choices=("discrete", "continuous"), others=("--env ID",),
+    env = answers.env_action
+    told = {spaces.Discrete: "discrete", spaces.Box: "continuous"}.get(type(env))
+    found = ask_choice(
+        answers, "action_space", f"whether the {outputs} numbers of the last layer are choices",
+        {"discrete": True, "continuous": False}, [(told, ENV)], ("--env ID",),
     )  # fmt: skip
     return bool(found)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from roadworthy.frameworks.network.actor import Network, Tensors, results
-from roadworthy.frameworks.network.layers import layer, mlp, numbers, recurrent, under, widths
+from roadworthy.frameworks.network.layers import layer, places, recurrent, sequence, under, widths
 from roadworthy.frameworks.network.memory import start, stepped
 
 Weights = Mapping[str, Tensor]
@@ -32,7 +33,7 @@ class Parts:
     @property
     def deep_duel(self) -> bool:
         """Whether there is an activation inside of the heads of the duel."""
-        return any(len(numbers(each)) > 1 for each in self.dueling)
+        return any(len(places(each)) > 1 for each in self.dueling)
 
     @property
     def inputs(self) -> int:
@@ -54,7 +55,9 @@ class Parts:
         if self.cell:
             parts.append(f"LSTM {self.inputs} → {self.cell['weight_hh_l0'].shape[1]}")
         parts += [
-            widths(mlp(own, "identity", where="")) if "weight" not in own else str(self.outputs)
+            widths(sequence(own, "identity", where=""))
+            if "weight" not in own
+            else str(self.outputs)
             for own in (self.body, self.head)
             if own
         ]
@@ -79,25 +82,30 @@ class Policy(Network):
 
     def __init__(self, parts: Parts, activation: str, dueling: str, where: str) -> None:
         super().__init__()
+        self.inputs = parts.inputs
         self.cell = recurrent(parts.cell, f"{where}: nn") if parts.cell else None
         self.first, self.second = (
             layer(own, f"{where}: {name}") if own else nn.Identity()
             for name, own in (("fc1", parts.first), ("fc2", parts.second))
         )
         ends = bool(parts.head) or bool(parts.dueling[0])
-        self.body = mlp(parts.body, activation, active_end=ends, where=where)
+        self.body = sequence(parts.body, activation, active_end=ends, where=where)
         head = parts.head
-        self.head = layer(head, where) if "weight" in head else mlp(head, activation, where=where)
-        self.dueling = nn.ModuleList(mlp(own, dueling, where=where) for own in parts.dueling if own)
+        self.head = (
+            layer(head, where) if "weight" in head else sequence(head, activation, where=where)
+        )
+        self.dueling = nn.ModuleList(
+            sequence(own, dueling, where=where) for own in parts.dueling if own
+        )
 
-    def memory(self) -> Tensors:
-        return start(self.cell) if self.cell is not None else {}
+    def memory(self, wanted: Collection[str] = ()) -> Tensors:
+        return start(self.cell)
+
+    def example(self) -> Tensors:
+        return {"obs": torch.zeros(1, self.inputs)}
 
     def step(self, ports: Tensors, wanted: Collection[str]) -> Tensors:
-        after: Tensors = {}
-        latent = self.first(ports["obs"])
-        if self.cell is not None:
-            latent, after = stepped(self.cell, latent, ports)
+        latent, after = stepped(self.cell, self.first(ports["obs"]), ports)
         action = self.head(self.body(self.second(latent)))
         if self.dueling:
             advantage, value = (each(action) for each in self.dueling)

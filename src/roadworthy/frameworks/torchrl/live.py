@@ -18,7 +18,6 @@ from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
 from roadworthy.errors.lines import user_line
 from roadworthy.frameworks.torchrl import draws, specs
 from roadworthy.frameworks.torchrl.distributions import DistributionHead
-from roadworthy.frameworks.torchrl.frames import frame_skip
 from roadworthy.frameworks.torchrl.keys import find_collisions, port_name
 from roadworthy.frameworks.torchrl.plan import (
     PortPlan,
@@ -36,6 +35,7 @@ from roadworthy.frameworks.torchrl.stage import Stage
 from roadworthy.frameworks.torchrl.step import Step, Wiring
 from roadworthy.frameworks.torchrl.transforms import TransformStages
 from roadworthy.frameworks.torchrl.transforms import stages as transform_stages
+from roadworthy.runtime.gym.frame_skip import frame_skip_of
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Normalizer
 
@@ -228,3 +228,20 @@ def _keywords(exploration: Any, env: Any, **others: Any) -> str:
     said += ["env=env"] if env is not None else ["example=example"]
     said += [f"{name}={name}" for name, value in others.items() if value is not None]
     return ", ".join(said)
+
+
+def frame_skip(env: EnvBase | None) -> int | None:
+    """The frames of one action; None where neither TorchRL nor what it wraps says it.
+
+    `GymEnv` makes ALE games with one frame for each action, whatever their id means elsewhere.
+    """
+    if env is None:
+        return None
+    base: Any = getattr(env, "base_env", env)
+    own = frame_skip_of(getattr(base, "_env", None))
+    repeats = int(getattr(base, "wrapper_frame_skip", 1))
+    chain: Any = getattr(env, "transform", None) or ()
+    for transform in getattr(chain, "transforms", [chain] if chain else []):
+        if type(transform).__name__ == "FrameSkipTransform":
+            repeats *= int(transform.frame_skip)
+    return None if own is None and repeats == 1 else (own or 1) * repeats

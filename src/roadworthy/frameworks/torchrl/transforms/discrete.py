@@ -51,12 +51,7 @@ def action_discretizer(placed: PlacedTransform) -> Iterator[KeyRule]:
                 "draws each action at random from its interval",
                 hint="sampling=ActionDiscretizer.SamplingStrategy.MEDIAN",
             )
-        if not placed.in_environment:
-            raise placed.refused(
-                "takes its intervals from an environment, and there is none",
-                code="RW151",
-                hint="pass the environment",
-            )
+        placed.require_environment("takes its intervals from an environment")
         tables = transform.intervals
         alone = isinstance(tables, Tensor)
         if transform.categorical:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,6 +85,15 @@ class PlacedTransform:
         """The error that says what this transform does and what to do about it."""
         return ExportError(f"{self.name} {what}", code=code, where=self.where, hint=hint)
 
+    def require_environment(self, takes: str, *, otherwise: str = "") -> None:
+        """An error where the transform finds something in an environment, and there is none."""
+        if not self.in_environment:
+            raise self.refused(
+                f"{takes}, and there is none",
+                code="RW151",
+                hint="pass the environment" + (f", or {otherwise}" if otherwise else ""),
+            )
+
     def row(self, value: Tensor) -> Tensor:
         """The part of a constant that holds for one row of the batch."""
         value = value.detach().cpu()
@@ -136,6 +146,16 @@ class PlacedTransform:
         yield from self._rules(
             transform.out_keys_inv or (), transform.in_keys_inv or (), function, constants
         )
+
+    def rules_by_key(
+        self,
+        computation: Callable[[NestedKey], Computation],
+        in_keys: Iterable[NestedKey] | None = None,
+    ) -> Iterator[KeyRule]:
+        """A rule for each pair of in_keys and out_keys, computed as the read key says."""
+        reads = self.transform.in_keys if in_keys is None else in_keys
+        for read, write in zip(reads, self.transform.out_keys, strict=in_keys is None):
+            yield KeyRule(reads=(read,), writes=(write,), computation=partial(computation, read))
 
     def _rules(
         self,

@@ -100,8 +100,7 @@ def cat_frames(placed: PlacedTransform) -> Iterator[KeyRule]:
             name: torch.zeros_like(frames), f"{name}_started": torch.zeros(1, 1, dtype=torch.bool),
         }  # fmt: skip
 
-    for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
+    yield from placed.rules_by_key(computation)
 
 
 def time_max_pool(placed: PlacedTransform) -> Iterator[KeyRule]:
@@ -115,8 +114,7 @@ def time_max_pool(placed: PlacedTransform) -> Iterator[KeyRule]:
         older = frame.new_zeros((1, transform.buffer_size - 1, *frame.shape[1:]))
         return LargestOfFrames(), {_name(placed, key): older}
 
-    for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
+    yield from placed.rules_by_key(computation)
 
 
 def _frame(

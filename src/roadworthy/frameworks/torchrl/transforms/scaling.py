@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import torch
 from tensordict import unravel_key
@@ -87,8 +86,7 @@ def vec_norm(placed: PlacedTransform) -> Iterator[KeyRule]:
         std = (squares / count - mean.pow(2)).clamp_min(transform.eps).sqrt()
         return _frozen(placed, key, mean, std.clamp_min(transform.eps))
 
-    for key, out_key in zip(transform.in_keys, transform.out_keys, strict=True):
-        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
+    yield from placed.rules_by_key(computation)
 
 
 def vec_norm_v2(placed: PlacedTransform) -> Iterator[KeyRule]:
@@ -107,8 +105,7 @@ def vec_norm_v2(placed: PlacedTransform) -> Iterator[KeyRule]:
         return _frozen(placed, key, loc.get(key), scale.get(key))
 
     # A stateless one appends the keys of its statistics to in_keys.
-    for key, out_key in zip(transform._in_keys_safe, transform.out_keys, strict=False):
-        yield KeyRule(reads=(key,), writes=(out_key,), computation=partial(computation, key))
+    yield from placed.rules_by_key(computation, transform._in_keys_safe)
 
 
 def action_scaling(placed: PlacedTransform) -> Iterator[KeyRule]:
@@ -121,11 +118,9 @@ def action_scaling(placed: PlacedTransform) -> Iterator[KeyRule]:
         return scaled(action, loc, scale)
 
     def constants() -> tuple[Tensor, Tensor]:
-        if not transform.initialized and not placed.in_environment:
-            raise placed.refused(
-                "takes its bounds from an environment, and there is none",
-                code="RW151",
-                hint="pass the environment, or ActionScaling(loc=…, scale=…)",
+        if not transform.initialized:
+            placed.require_environment(
+                "takes its bounds from an environment", otherwise="ActionScaling(loc=…, scale=…)"
             )
         transform._ensure_initialized()
         return placed.row(transform.loc), placed.row(transform.scale)

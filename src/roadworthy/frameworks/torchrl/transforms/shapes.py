@@ -67,12 +67,9 @@ def cat_tensors(placed: PlacedTransform) -> Iterator[KeyRule]:
     """A rule that joins all in_keys along an axis."""
     transform = placed.transform
     if not transform._initialized:
-        if not placed.in_environment:
-            raise placed.refused(
-                "finds its in_keys in an environment, and there is none",
-                code="RW151",
-                hint="pass the environment, or CatTensors(in_keys=[…])",
-            )
+        placed.require_environment(
+            "finds its in_keys in an environment", otherwise="CatTensors(in_keys=[…])"
+        )
         transform.in_keys = transform._find_in_keys()
         transform._initialized = True
     dim = transform.dim

@@ -1,4 +1,4 @@
-"""Values in the units of rewards: three frameworks train critics on normalised returns."""
+"""Running statistics that files hold: of observations, and of the returns that critics learn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from roadworthy.frameworks.network.layers import Weights
+from roadworthy.spec.transforms import EpsInsideRoot
 
 VALUE = "value"
 CLIP = 5.0
@@ -20,6 +21,14 @@ def with_value(
     if isinstance(critic, str):
         return outputs, {VALUE: critic}
     return (*outputs, VALUE), {}
+
+
+def normalizer_of(statistics: Weights, *, clip: float = CLIP) -> EpsInsideRoot | None:
+    """`clip((x - mean) / sqrt(var + 1e-5), ±clip)`; None where no statistics are kept."""
+    mean, var = statistics.get("running_mean"), statistics.get("running_var")
+    if mean is None or var is None:
+        return None
+    return EpsInsideRoot(mean=mean.float(), var=var.float(), eps=1e-5, clip=clip)
 
 
 class Returns(nn.Module):
