@@ -17,7 +17,7 @@ import roadworthy as rw
 from tests.fingerprinted.results import Result, plain, seed, sums
 
 TESTS = (
-    "adapters", "backends", "checkpoints", "emitting", "environment", "capture",
+    "adapters", "backends", "checkpoints", "deploy/emit", "environment", "capture",
     "doctor/test_diagnose.py", "doctor/test_fix.py", "doctor/test_pages.py",
     "verification/test_findings.py", "verification/test_logits.py", "targets/test_c.py",
     "targets/test_every_target.py", "every_policy/test_unusual.py", "verdicts/test_corners.py",

@@ -29,8 +29,12 @@ FILES = {
 FOLDERS = {
     "capture.class_styles": "styles",
     "capture.failures": "failing",
+    "deploy.emit": "emitting",
+    "deploy.many": "many",
     "every_policy": "contract",
     "random_policies": "generator",
+    "show.playground": "playground",
+    "show": "reporting",
     "targets": "contract",
     "user_policies": "people",
     "verdicts": "acceptance",

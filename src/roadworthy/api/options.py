@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from roadworthy.errors import UsageError
 from roadworthy.errors.progress import Progress, Say
 from roadworthy.spec import targets as target_table
+from roadworthy.spec.robot_reading import RobotMetadata
 
 if TYPE_CHECKING:
     from roadworthy.capture.program import Program
-    from roadworthy.spec.robot_reading import RobotMetadata
     from roadworthy.targets.backend import Backend, Settings
 
 P = ParamSpec("P")
@@ -63,17 +63,18 @@ class ExportPlan(ExportOptions):
     targets: Sequence[str] = (target_table.DEFAULT,)
     translations: Table = field(default_factory=dict)
     decompositions: Table = field(default_factory=dict)
-    fix: bool = False
-    frame_skip: int | None = None
+    fix: bool = option("--fix", help="Repair what is safe to repair, in a copy.", default=False)
+    frame_skip: int | None = option(min=1, help="Frames of the environment that one action lasts.")
     metadata: RobotMetadata | None = None
     memory_defaults: bool = False
     whole_sigmoids: bool = False
 
     def __post_init__(self) -> None:
-        from roadworthy.targets.custom import refuse_bad_tables
-
         ExportOptions.__post_init__(self)
-        refuse_bad_tables(self.translations, self.decompositions)
+        if self.translations or self.decompositions:
+            from roadworthy.targets.custom import refuse_bad_tables  # PyTorch comes with it
+
+            refuse_bad_tables(self.translations, self.decompositions)
         # Each once, in the order of the registry: the order in which they are said means nothing.
         wanted = (self.targets,) if isinstance(self.targets, str) else tuple(self.targets)
         for name in wanted:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from roadworthy.api.options import ExportOptions
+from roadworthy.api.options import ExportPlan
 from roadworthy.cli import many
 from roadworthy.cli.console import (
     certificate_table,
@@ -50,14 +49,8 @@ def export(
     metadata: Annotated[
         Path | None, typer.Option(help="robot.yaml: joints, gains, action scale, period.")
     ] = None,
-    frame_skip: Annotated[
-        int | None, typer.Option(min=1, help="Frames of the environment that one action lasts.")
-    ] = None,
     emit: Annotated[list[str] | None, typer.Option("--emit", help=EMITTED)] = None,
-    options: ExportOptions,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Repair what is safe to repair, in a copy.")
-    ] = False,
+    plan: ExportPlan,
     at_once: ManyAtOnce,
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +79,7 @@ def export(
     described.refuse_unreadable()
     for target in targets or ():
         targets_table.get(target)
-    refuse_other_versions(options.opset, options.ir_version)
+    refuse_other_versions(plan.opset, plan.ir_version)
     refuse_unknown_layouts(emit)
     if metadata is not None:
         read_metadata(metadata)
@@ -110,9 +103,8 @@ def export(
         # What a policy or a simulator prints while it runs must not stand in the way of --json.
         with redirect_stdout(sys.stderr):
             bundle = export_policy(
-                found, folder, **given, targets=targets or [DEFAULT], fix=fix,
-                frame_skip=frame_skip, metadata=metadata,
-                options=replace(options, progress=progress),
+                found, folder, **given, targets=targets or [DEFAULT], fix=plan.fix,
+                frame_skip=plan.frame_skip, metadata=metadata, options=plan.saying(progress),
             )  # fmt: skip
     emitted = emit_all(folder, emit)
     certificate = Certificate.from_bytes(bundle.files[CERTIFICATE])

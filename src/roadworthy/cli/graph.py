@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from roadworthy.cli.console import out, table
+from roadworthy.cli.console import out, print_json, table
 from roadworthy.errors import UsageError, need
 from roadworthy.runtime import engines
 from roadworthy.runtime.archive import STEP
@@ -21,8 +22,20 @@ from roadworthy.targets.onnx.operators import first_precision_change, operators,
 Show = Callable[..., Iterable[str]]
 
 
-def graph_lines(path: Path, bundle: Bundle | None, target: str | None, *, trust: bool) -> list[str]:
-    """The graph of a bundle's target, or of a lone ONNX file, line by line."""
+def show_graph(
+    path: Path, bundle: Bundle | None, target: str | None, *, trust: bool, as_json: bool
+) -> None:
+    """Prints the graph of a bundle's target, or of a lone ONNX file, line by line."""
+    lines = _graph_lines(path, bundle, target, trust=trust)
+    if as_json:
+        print_json({"graph": lines})
+    else:
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _graph_lines(
+    path: Path, bundle: Bundle | None, target: str | None, *, trust: bool
+) -> list[str]:
     if bundle is None:
         if path.suffix == ".pt2" or target not in (None, "onnx"):
             raise UsageError(
@@ -98,31 +111,28 @@ def _text(onnx: Any, kind: int, dims: tuple[Any, ...]) -> str:
     return f"{onnx.helper.tensor_dtype_to_np_dtype(kind).name} {shape_text(dims)}"
 
 
-def operators_json(model: bytes) -> dict[str, Any]:
-    """The operators, dtypes and first change of precision of a file, as JSON."""
-    used = operators(model)
-    change = first_precision_change(model)
-    return {
-        "operators": [asdict(each) for each in used],
-        "dtypes": port_dtypes(model),
-        "needs_opset": max((each.since for each in used if "." not in each.name), default=1),
-        "precision_change": asdict(change) if change else None,
-    }
-
-
-def show_operators(model: bytes) -> None:
+def show_operators(model: bytes, *, as_json: bool) -> None:
     """Prints the operators, dtypes and first change of precision of a file."""
-    used = operators(model)
+    used, dtypes, change = operators(model), port_dtypes(model), first_precision_change(model)
+    needs = max((each.since for each in used if "." not in each.name), default=1)
+    if as_json:
+        print_json(
+            {
+                "operators": [asdict(each) for each in used],
+                "dtypes": dtypes,
+                "needs_opset": needs,
+                "precision_change": asdict(change) if change else None,
+            }
+        )
+        return
     console = out()
-    dtypes = table("port", "dtype", title="Ports")
-    for name, dtype in port_dtypes(model).items():
-        dtypes.add_row(name, dtype)
-    console.print(dtypes, "")
+    ports = table("port", "dtype", title="Ports")
+    for name, dtype in dtypes.items():
+        ports.add_row(name, dtype)
+    console.print(ports, "")
     listed = table("operator", ">count", ">since opset", title="Operators")
     for each in used:
         listed.add_row(each.name, str(each.count), str(each.since))
     console.print(listed, "")
-    change = first_precision_change(model)
-    needs = max((each.since for each in used if "." not in each.name), default=1)
     console.print(f"needs      opset {needs} or later", markup=False)
     console.print(f"precision  {change or 'the same from end to end'}", markup=False)

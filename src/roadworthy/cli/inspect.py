@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,16 +22,15 @@ from roadworthy.cli.console import (
     table,
 )
 from roadworthy.cli.describing import Described
-from roadworthy.cli.graph import graph_lines, operators_json, show_operators
-from roadworthy.cli.objects import refuse_missing, refuse_unreachable, resolve
+from roadworthy.cli.graph import show_graph, show_operators
+from roadworthy.cli.objects import refuse_missing
 from roadworthy.cli.options import SHOWN, AsJson, AxisSizes, Only, Trust
-from roadworthy.cli.values import node_values, refuse_lone_file, values_table
+from roadworthy.cli.values import show_values
 from roadworthy.errors import BundleError, UsageError
 from roadworthy.frameworks.files.beginning import looks_like_a_checkpoint
 from roadworthy.runtime.archive import Archive, is_archive
 from roadworthy.runtime.load import onnx_signature
 from roadworthy.spec.bundle import CERTIFICATE, POLICY, Bundle
-from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.onnx_file import outline
 from roadworthy.spec.signature import Signature
 
@@ -92,61 +91,43 @@ def inspect(
         raise UsageError(
             "--c shows the policy as C alone", hint="ask for graph, values or operators by itself"
         )
-    answers = described.answers() | ({"env": env} if env else {})
     if values:
-        refuse_lone_file(path)
-        if against is not None:
-            refuse_unreachable(against)
-        rows = node_values(path, resolve(against) if against else None, seed)
-        if as_json:
-            print_json({"values": rows})
-        else:
-            out().print(values_table(rows, compared=against is not None))
-        return
+        return show_values(path, against, seed, as_json=as_json)
     bundle = Bundle.open(path) if path.is_dir() else None
     if bundle is None and as_c:
         _refuse_unmeasured(path)
     if bundle is None and looks_like_a_checkpoint(path):
-        checkpoint.show(path, answers, as_json=as_json)
-        return
+        answers = described.answers() | ({"env": env} if env else {})
+        return checkpoint.show(path, answers, as_json=as_json)
     if bundle is None and not is_archive(data := path.read_bytes()):
         foreign.read(path, data)
     if graph:
-        lines = graph_lines(path, bundle, target, trust=trust)
-        if as_json:
-            print_json({"graph": lines})
-        else:
-            sys.stdout.write("\n".join(lines) + "\n")
-        return
+        return show_graph(path, bundle, target, trust=trust, as_json=as_json)
     files = dict(bundle.files) if bundle else {path.name: path.read_bytes()}
-    signature = bundle.signature if bundle else _lone_signature(path, files[path.name])
-    if signature is None and not operators_only:
-        foreign.show(path, files[path.name], as_json=as_json)
-        return
     model = files.get(POLICY if bundle else path.name, b"")
+    signature = bundle.signature if bundle else _lone_signature(path, model)
     if operators_only:
-        if as_json:
-            print_json(operators_json(model))
-        else:
-            show_operators(model)
-        return
+        return show_operators(model, as_json=as_json)
+    if signature is None:
+        return foreign.show(path, model, as_json=as_json)
     if as_c:
-        assert signature is not None
-        c_sizes.show(model, signature, flash=flash, ram=ram, size=size, as_json=as_json)
-        return
+        return c_sizes.show(model, signature, flash=flash, ram=ram, size=size, as_json=as_json)
+    return _show_all(signature, files, model, bundle, as_json=as_json)
+
+
+def _show_all(
+    signature: Signature,
+    files: Mapping[str, bytes],
+    model: bytes,
+    bundle: Bundle | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Prints ports, certificate, files, operators, and what the manifest says besides."""
     counts = _operators(model)
-    certificate = (
-        Certificate.from_bytes(bundle.files[CERTIFICATE])
-        if bundle and CERTIFICATE in bundle.files
-        else None
-    )
-    facts = {key: bundle.manifest[key] for key in _SHOWN if bundle and key in bundle.manifest}
-    if bundle and bundle.manifest.get("recipe", {}).get("ignore"):
-        facts["ignored"] = bundle.manifest["recipe"]["ignore"]
-    if bundle and bundle.manifest.get("recipe", {}).get("checkpoint"):
-        facts["checkpoint"] = bundle.manifest["recipe"]["checkpoint"]
+    certificate = bundle.certificate if bundle and CERTIFICATE in bundle.files else None
+    facts = _facts(bundle.manifest) if bundle else {}
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    assert signature is not None
     if as_json:
         print_json(
             {
@@ -173,6 +154,14 @@ def inspect(
         console.print("operators  " + (counted or "none"), markup=False)
     for key, value in _flat(facts):
         console.print(f"{key:<10} {value}", markup=False)
+
+
+def _facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a manifest is shown."""
+    recipe = manifest.get("recipe", {})
+    known = {"ignored": recipe.get("ignore"), "checkpoint": recipe.get("checkpoint")}
+    shown = {key: manifest[key] for key in _SHOWN if key in manifest}
+    return shown | {key: value for key, value in known.items() if value}
 
 
 _SHOWN = ("targets", "opset", "ir_version", "waivers", "provenance")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from roadworthy.cli.console import table
+from roadworthy.cli.console import out, print_json, table
+from roadworthy.cli.objects import refuse_unreachable, resolve
 from roadworthy.errors import UsageError, need
 from roadworthy.runtime.canary import refuse_unsafe
 from roadworthy.spec.bundle import POLICY, Bundle
@@ -17,15 +18,22 @@ from roadworthy.spec.port import Array, shape_text
 from roadworthy.spec.samples import draw_ordinary
 
 
-def refuse_lone_file(path: Path) -> None:
-    """An error unless the path is that of a bundle, which says how to step its graph."""
-    if not path.is_dir():
+def show_values(path: Path, against: str | None, seed: int, *, as_json: bool) -> None:
+    """Prints every value of one step, beside those of a live module where one is named."""
+    if not path.is_dir():  # a bundle says how to step its graph
         raise UsageError(
             f"{path} is not a bundle folder", hint="--values needs the folder, not a file of it"
         )
+    if against is not None:
+        refuse_unreachable(against)
+    rows = _node_values(path, resolve(against) if against else None, seed)
+    if as_json:
+        print_json({"values": rows})
+    else:
+        out().print(_table(rows, compared=against is not None))
 
 
-def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
+def _node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     """One row for each value: name, operator, dtype, range, and its distance from PyTorch's."""
     for module in ("onnx", "torch"):
         need(module, extra="export")
@@ -61,7 +69,7 @@ def node_values(path: Path, against: Any, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def values_table(rows: list[dict[str, Any]], *, compared: bool) -> Table:
+def _table(rows: list[dict[str, Any]], *, compared: bool) -> Table:
     columns = ["value", "operator", "type", ">min", ">max", ">not finite"]
     made = table(*columns, *([">off by", "line"] if compared else []), title="Values of one step")
     for row in rows:

@@ -10,7 +10,7 @@ import pytest
 
 from roadworthy.deploy.many.local import run_local
 from roadworthy.deploy.many.task import DIED
-from tests.many import work
+from tests.deploy.many import work
 
 
 def test_every_task_has_its_outcome_and_one_thread(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ MJLAB = {
 }
 EXPLOY = {
     "exploy_version": '"0.1.0"',
-    "model_source": '{"roadworthy": "tests.emitting.test_layouts.Named"}',
+    "model_source": '{"roadworthy": "tests.deploy.emit.test_layouts.Named"}',
     "update_rate": "50",
     "decimation": "4",
     "first_step_count": "1",
