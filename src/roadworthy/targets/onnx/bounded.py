@@ -31,6 +31,6 @@ def keep_tanh_bounded(model: ir.Model) -> None:
         )
         bounded = ir.Value(name=f"{value.name}_bounded", shape=value.shape, type=value.type)
         value.replace_all_uses_with(bounded, replace_graph_outputs=True)
-        clip = ir.node("Clip", [value, low, high], name=bounded.name, outputs=[bounded])
+        clip = ir.node("Clip", [value, low, high], name=f"{node.name}_bounded", outputs=[bounded])
         clip.metadata_props.update(node.metadata_props)
         node.graph.insert_after(node, [low.producer(), high.producer(), clip])  # type: ignore[list-item]

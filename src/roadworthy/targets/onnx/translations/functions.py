@@ -10,7 +10,7 @@ import onnx_ir as ir
 import torch
 
 from roadworthy.targets.onnx.translations.arithmetic import negative
-from roadworthy.targets.onnx.translations.writing import like, op
+from roadworthy.targets.onnx.translations.writing import integer, like, op
 
 _aten = torch.ops.aten
 
@@ -102,27 +102,27 @@ def _apart(self: Any, other: Any) -> Any:
 def logsumexp(self: Any, dim: Sequence[int], keepdim: bool = False) -> Any:
     """With the largest taken out first: onnxruntime's own underflows below −87."""
     axes = [int(each) for each in dim]
-    zero, inf = like(0.0, self), like(math.inf, self)
-    most = op.ReduceMax(self, axes, keepdims=1)
-    # An infinite maximum would give ∞ − ∞.
-    most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
-    sums = op.ReduceSum(op.Exp(op.Sub(self, most)), axes, keepdims=1)
-    result = op.Add(op.Log(sums), most)
+    result = _log_sum_exp(self, axes, self)
     return result if keepdim else op.Squeeze(result, axes)
+
+
+def _log_sum_exp(terms: Any, axes: list[int], own: Any) -> Any:
+    most = op.ReduceMax(terms, axes, keepdims=1)
+    # An infinite maximum would give ∞ − ∞.
+    infinite = op.Equal(op.Abs(most), like(math.inf, own))
+    most = op.Where(infinite, like(0.0, own), most)
+    sums = op.ReduceSum(op.Exp(op.Sub(terms, most)), axes, keepdims=1)
+    return op.Add(op.Log(sums), most)
 
 
 def logcumsumexp(self: Any, dim: int) -> Any:
     """Each place as the log-sum-exp of those up to it, with a maximum of its own."""
-    zero, inf = like(0.0, self), like(math.inf, self)
-
-    def reduced(terms: Any) -> Any:
-        most = op.ReduceMax(terms, [-1], keepdims=1)
-        # An infinite maximum would give ∞ − ∞.
-        most = op.Where(op.Equal(op.Abs(most), inf), zero, most)
-        sums = op.ReduceSum(op.Exp(op.Sub(terms, most)), [-1], keepdims=1)
-        return op.Squeeze(op.Add(op.Log(sums), most), [-1])
-
-    return _cumulated(self, dim, like(-math.inf, self), reduced)
+    return _cumulated(
+        self,
+        dim,
+        like(-math.inf, self),
+        lambda terms: op.Squeeze(_log_sum_exp(terms, [-1], self), [-1]),
+    )
 
 
 def softmax_int(self: Any, dim: int, dtype: int | None = None) -> Any:
@@ -180,7 +180,7 @@ def _cumulated(self: Any, dim: int, neutral: Any, reduced: Callable[[Any], Any])
     swap[axis], swap[-1] = swap[-1], swap[axis]
     last = self if axis == rank - 1 else op.Transpose(self, perm=swap)
     size = op.Squeeze(op.Shape(last, start=rank - 1, end=rank), [0])
-    places = op.Range(_integer(0), size, _integer(1))
+    places = op.Range(integer(0), size, integer(1))
     upto = op.LessOrEqual(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))
     result = reduced(op.Where(upto, op.Unsqueeze(last, [-2]), neutral))
     return result if axis == rank - 1 else op.Transpose(result, perm=swap)
@@ -208,7 +208,3 @@ def xlogy_tensor(self: Any, other: Any) -> Any:
     zero = like(0.0, self)
     nothing = op.And(op.Equal(self, zero), op.Not(op.IsNaN(other)))
     return op.Where(nothing, zero, product)
-
-
-def _integer(number: int) -> ir.TensorProtocol:
-    return ir.tensor(number, dtype=ir.DataType.INT64)

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from roadworthy.targets.onnx.translations.writing import like, op
+from roadworthy.targets.onnx.translations.writing import integer, like, op
 
 _aten = torch.ops.aten
 _LAST = np.iinfo(np.int64).max
@@ -22,7 +22,7 @@ _LAST = np.iinfo(np.int64).max
 def sort(self: Any, dim: int = -1, descending: bool = False) -> Any:
     """Equal values keep their order: TopK puts the lower index first."""
     if not self.shape:
-        return op.Identity(self), op.Constant(value=_integer(0))
+        return op.Identity(self), op.Constant(value=integer(0))
     size = op.Shape(self, start=dim % len(self.shape), end=dim % len(self.shape) + 1)
     _, indices = op.TopK(_keys(self), size, axis=dim, largest=int(descending))
     return op.GatherElements(self, indices, axis=dim), indices
@@ -43,7 +43,7 @@ def median_dim(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The lower of two middle values; NaN where there is one."""
     axis = dim % len(self.shape)
     size = op.Shape(self, start=axis, end=axis + 1)
-    middle = op.Div(op.Add(size, _integers(1)), _integers(2))
+    middle = op.Div(op.Add(size, integer([1])), integer([2]))
     values, indices = _ranked(self, middle, dim, keepdim)
     if not self.dtype.is_floating_point():
         return values, indices
@@ -56,7 +56,7 @@ def median_dim(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
 def nanmedian_dim(self: Any, dim: int = -1, keepdim: bool = False) -> Any:
     """The median of what is no NaN; NaN where nothing else is there."""
     _, order = sort(self, dim)
-    zero, one, two = _integer(0), _integer(1), _integer(2)
+    zero, one, two = integer(0), integer(1), integer(2)
     numbers = op.Cast(op.Not(op.IsNaN(self)), to=ir.DataType.INT64)
     count = op.ReduceSum(numbers, [dim], keepdims=1)
     place = op.Max(op.Div(op.Sub(count, one), two), zero)
@@ -87,9 +87,10 @@ def _running(self: Any, dim: int, *, largest: bool) -> Any:
     swap[dim], swap[-1] = swap[-1], swap[dim]
     moved = op.Transpose(self, perm=swap)
     size = op.Squeeze(op.Shape(moved, start=rank - 1, end=rank), [0])
-    places = op.Range(_integer(0), size, _integer(1))
+    places = op.Range(integer(0), size, integer(1))
     later = op.Greater(op.Unsqueeze(places, [0]), op.Unsqueeze(places, [1]))
-    reduce, end = (op.ReduceMax, _lowest(self)) if largest else (op.ReduceMin, _highest(self))
+    reduce = op.ReduceMax if largest else op.ReduceMin
+    end = _end(self, largest=not largest)
     values = reduce(op.Where(later, end, op.Unsqueeze(moved, [-2])), [-1], keepdims=0)
     each = op.Unsqueeze(moved, [-2])
     hits = op.Equal(each, op.Unsqueeze(values, [-1]))
@@ -98,7 +99,7 @@ def _running(self: Any, dim: int, *, largest: bool) -> Any:
         met = op.Cast(op.ReduceMax(_flags(broken), [-1], keepdims=0), to=ir.DataType.BOOL)
         values = op.Where(met, like(math.nan, self), values)
         hits = op.Or(op.And(hits, op.Not(op.Unsqueeze(met, [-1]))), broken)
-    told = op.Where(op.And(hits, op.Not(later)), places, _integer(0))
+    told = op.Where(op.And(hits, op.Not(later)), places, integer(0))
     indices = op.ReduceMax(told, [-1], keepdims=0)
     return op.Transpose(values, perm=swap), op.Transpose(indices, perm=swap)
 
@@ -159,19 +160,9 @@ def _flags(value: Any) -> Any:
     return op.Cast(value, to=ir.DataType.INT32)
 
 
-def _lowest(value: Any) -> ir.TensorProtocol:
-    floating = value.dtype.is_floating_point()
-    return like(-math.inf if floating else np.iinfo(value.dtype.numpy()).min, value)
-
-
-def _highest(value: Any) -> ir.TensorProtocol:
-    floating = value.dtype.is_floating_point()
-    return like(math.inf if floating else np.iinfo(value.dtype.numpy()).max, value)
-
-
-def _integer(number: int) -> ir.TensorProtocol:
-    return ir.tensor(number, dtype=ir.DataType.INT64)
-
-
-def _integers(*numbers: int) -> ir.TensorProtocol:
-    return ir.tensor(list(numbers), dtype=ir.DataType.INT64)
+def _end(value: Any, *, largest: bool) -> ir.TensorProtocol:
+    """The largest number that its dtype has, or the smallest."""
+    if value.dtype.is_floating_point():
+        return like(math.inf if largest else -math.inf, value)
+    limits = np.iinfo(value.dtype.numpy())
+    return like(limits.max if largest else limits.min, value)

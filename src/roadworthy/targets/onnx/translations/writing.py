@@ -14,3 +14,8 @@ op: Any = onnxscript.opset18
 def like(number: float, value: Any) -> ir.TensorProtocol:
     """A constant of the value's dtype."""
     return ir.tensor(number, dtype=value.dtype)
+
+
+def integer(number: int | list[int]) -> ir.TensorProtocol:
+    """A whole number, or a row of some."""
+    return ir.tensor(number, dtype=ir.DataType.INT64)
