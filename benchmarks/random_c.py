@@ -46,7 +46,7 @@ from roadworthy.targets.c.lowering import Unsupported
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.random_policies import build, comparing, grammar, stepping
-from tests.random_policies.failures import TooLong, at_most
+from tests.random_policies.failures import TooLong, at_most, is_fair
 from tests.random_policies.policy import Policy
 from tests.random_policies.stepping import Stepped
 
@@ -141,12 +141,13 @@ def _run_is_near(policy: Policy, artifact: rw.Policy, rows: int) -> bool:
 
 
 def outcome(seed: int, folder: Path) -> dict[str, Any]:
-    """What became of a seed: `ok`, a refusal with its words, or how the C departs."""
+    """What became of a seed: `ok`, what ONNX or C does not have, a refusal, or how C departs."""
     policy, plan = grammar.generate(seed), ExportPlan()
     try:
         file = plan.backend("onnx").lower(program(policy), folder)[0]
     except rw.RoadworthyError as error:
-        return {"outcome": "no ONNX", "why": error.findings[0].code}
+        kind = "no ONNX" if all(map(is_fair, error.findings)) else "refused"
+        return {"outcome": kind, "why": error.findings[0].code}
     try:
         artifact = load(file, engine="c", canary=False)
     except Unsupported as error:
@@ -197,7 +198,9 @@ def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
         "judged": dict(judges),
         "refusals": dict(refusals.most_common()),
         "failures": [
-            line for line in lines if line["outcome"] in ("C departs", "error", "too long")
+            line
+            for line in lines
+            if line["outcome"] in ("refused", "C departs", "error", "too long")
         ],
         "departing_in_onnx_too": [
             line["seed"] for line in lines if line["outcome"] == "ONNX departs too"
@@ -249,7 +252,7 @@ def main() -> None:
             log.flush()
             for library in Path(cache).rglob("*.so"):
                 library.unlink()
-            if not found["outcome"].startswith(("ok", "no ONNX", "refused")):
+            if found["outcome"] not in ("ok", "no ONNX", "refused by name"):
                 print(line, flush=True)
     lines = [line for line in read(arguments.log) if arguments.start <= line["seed"] < end]
     machine.write(arguments.out, summary(lines))

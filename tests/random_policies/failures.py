@@ -48,7 +48,7 @@ class Asked:
     damage: bool = False
 
 
-def _is_fair(finding: rw.Finding) -> bool:
+def is_fair(finding: rw.Finding) -> bool:
     """Whether a refusal names what the target does not have, rather than what the policy did."""
     return finding.code in ("RW106", "RW131") or (
         finding.code == "RW105" and "has no operator for" in finding.what
@@ -77,7 +77,7 @@ def _examined(policy: Policy, asked: Asked, folder: Path) -> Failure | None:
         bundle = rw.export(source, folder / "first", targets=asked.targets)
     except rw.RoadworthyError as error:
         codes = ",".join(sorted({finding.code for finding in error.findings}))
-        if all(_is_fair(finding) for finding in error.findings):
+        if all(is_fair(finding) for finding in error.findings):
             return Failure("fair", codes, str(error))
         return Failure("refused", f"{type(error).__name__} {codes}", str(error))
     except Exception as error:
