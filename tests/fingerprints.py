@@ -39,7 +39,10 @@ SUITES = (
 )  # fmt: skip
 LONG = ("aoti",)
 # Case → why it is not compared.
-UNSTABLE: dict[str, str] = {}
+UNSTABLE = {
+    "claims/test_a_missing_normaliser_is_named_and_not_the_critic": "weights trained on draws of "
+    "gymnasium's spaces, which the operating system seeds",
+}
 
 
 def short(name: str) -> str:

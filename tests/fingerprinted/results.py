@@ -49,6 +49,8 @@ def plain(text: str, folder: Path) -> str:
     for path, name in ((folder, "TMP"), (REPOSITORY, "REPO"), (Path(sys.prefix), "PYTHON")):
         text = text.replace(str(path), name)
     text = re.sub(r"TMP/claims/[^/\s'\"]+", "TMP", text)
+    # A line of the plug-in that calls for a test, where no line of the test's is to blame.
+    text = re.sub(r"claims\.py:\d+", "claims.py", text)
     return as_recorded(re.sub(r"\b0x[0-9a-f]{6,}", "0x…", text))
 
 
