@@ -10,6 +10,7 @@ import numpy as np
 
 from roadworthy.spec.certificate import Check, Difference
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import K, Key, Values
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, gaps
 from roadworthy.verification.judging import Judged
@@ -31,9 +32,9 @@ class Comparison:
     def add(
         self,
         step: int,
-        expected: Mapping[str, Array],
-        got: Mapping[str, Array],
-        allowed: Mapping[str, Array] | None = None,
+        expected: Mapping[K, Array],
+        got: Mapping[K, Array],
+        allowed: Mapping[K, Array] | None = None,
     ) -> None:
         """One step's values; `got` must have every port of `expected`.
 
@@ -47,12 +48,12 @@ class Comparison:
 
     def add_steps(
         self,
-        expected: Mapping[str, Array],
-        got: Mapping[str, Array],
+        expected: Mapping[K, Array],
+        got: Mapping[K, Array] | Values,
         *,
         numbers: Array | None = None,
         count: int | None = None,
-        allowed: Mapping[str, Array] | None = None,
+        allowed: Mapping[K, Array] | None = None,
     ) -> None:
         """The values of many steps in columns, that count as `count` steps, by default all.
 
@@ -64,7 +65,7 @@ class Comparison:
         for port, truth in expected.items():
             value = got[port]
             if truth.shape != value.shape:
-                difference = _shape_difference(port, int(known_as[0]), truth[0], value[0])
+                difference = _shape_difference(str(port), int(known_as[0]), truth[0], value[0])
                 self._count(difference, length)
                 failures.append(difference)
                 continue
@@ -76,16 +77,16 @@ class Comparison:
         # Of several ports the one that fails at the earliest step comes first.
         self._fail(min(failures, key=lambda each: each.step, default=None))
 
-    def refuse_other_shapes(self, expected: Mapping[str, Array], got: Mapping[str, Array]) -> None:
+    def refuse_other_shapes(self, expected: Mapping[K, Array], got: Mapping[K, Array]) -> None:
         """Counts the ports whose values have another shape as failures."""
         for port, truth in expected.items():
             if truth.shape != got[port].shape:
-                difference = _shape_difference(port, 0, truth[0], got[port][0])
+                difference = _shape_difference(str(port), 0, truth[0], got[port][0])
                 self._count(difference, 1)
                 self._fail(difference)
 
     def add_judged(
-        self, judged: Mapping[str, Judged], got: Mapping[str, Array], locate: Locate, *, count: int
+        self, judged: Mapping[K, Judged], got: Mapping[K, Array], locate: Locate, *, count: int
     ) -> int | None:
         """The first failing state, if any, of many that were judged by PyTorch's rounding.
 
@@ -125,11 +126,12 @@ class Comparison:
         )
 
     def _add(
-        self, port: str, value: Array, judged: Judged, locate: Locate, *, measured: bool
+        self, key: Key, value: Array, judged: Judged, locate: Locate, *, measured: bool
     ) -> Difference | None:
         """Keeps the worst of a value, and returns its first failure, if any."""
         if judged.gap.size == 0:
             return None
+        port = str(key)
         share = judged.share.reshape(len(judged.gap), -1)
         by_state = share.max(axis=1)
         failing, known = np.flatnonzero(by_state > 1), np.where(np.isnan(by_state), -1.0, by_state)
@@ -138,7 +140,7 @@ class Comparison:
         for state in (*failing[:1].tolist(), int(known.argmax())):
             inside = np.unravel_index(int(share[state].argmax()), judged.gap.shape[1:])
             place = (state, *(int(axis) for axis in inside))
-            step, index = locate(port, state, place[1:])
+            step, index = locate(key, state, place[1:])
             element = _element(self._elements.get(port, ()), index)
             differences.append(
                 _difference(port, step, index, place, value, judged, measured, element)
