@@ -62,14 +62,14 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
         steps_of: tuple[list[_Step], ...] = ([], [])
         for step in range(steps):
             now = at(inputs, step)
-            rows: list[Values] = []
+            rows: list[_Step] = []
             for row in range(size):
                 single = singles[row % len(singles)]
                 if row >= len(singles):  # of many rows there is one step: it has done another's
                     single.reset()
-                _, outputs, after = _from(single, layout, now, memory, [row])
-                rows.append(results(outputs, after))
-            alone.append(layout.rows_joined(rows))
+                rows.append(_from(single, layout, now, memory, [row]))
+            left = layout.rows_joined([after for *_, after in rows], of_memory=True)
+            alone.append(results(layout.rows_joined([given for _, given, _ in rows]), left))
             for policy, order, of in zip((together, reversed_rows), orders, steps_of, strict=True):
                 of.append(_from(policy, layout, now, memory, order))
             memory = steps_of[0][-1][2]  # as the batch in its own order left it

@@ -198,9 +198,13 @@ class StateLayout:
                 found[name] = np.take(value, rows, axis=axis + columns)
         return found
 
-    def rows_joined(self, parts: Sequence[Mapping[K, Array]]) -> dict[K, Array]:
+    def rows_joined(
+        self, parts: Sequence[Mapping[K, Array]], *, of_memory: bool = False
+    ) -> dict[K, Array]:
         """The rows of several batches as one batch; what has no rows is left out."""
-        axes = {name: self.rows_axis(name) for name in parts[0]}
+        axes = {
+            name: self.rows_axis(remembered(str(name)) if of_memory else name) for name in parts[0]
+        }
         return {
             name: np.concatenate([part[name] for part in parts], axis=axis)
             for name, axis in axes.items()

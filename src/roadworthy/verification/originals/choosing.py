@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from roadworthy.operators.table import known
+from roadworthy.operators.table import OPERATORS
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.verification.originals.interpreting import chosen_by_row
+
+_CHOICES = frozenset(operator.name for operator in OPERATORS if operator.chooses)
 
 
 class _ChoiceRecorder(TorchFunctionMode):
@@ -28,7 +30,7 @@ class _ChoiceRecorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if known(getattr(func, "__name__", "")).chooses:
+        if getattr(func, "__name__", "") in _CHOICES:
             value = args[0] if args else kwargs["input"]
             if chosen_by_row(value, args[1:], kwargs) and all(value is not e for e in self.found):
                 self.found.append(value)
