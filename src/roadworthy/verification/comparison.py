@@ -59,7 +59,7 @@ class Comparison:
 
         `numbers` are those by which the steps are known, 0, 1, 2, … where nothing is said.
         """
-        failures: list[Difference] = []
+        failures: list[tuple[int, Difference]] = []
         length = max(map(len, expected.values()), default=0)
         known_as = np.arange(length) if numbers is None else numbers
         for port, truth in expected.items():
@@ -67,15 +67,15 @@ class Comparison:
             if truth.shape != value.shape:
                 difference = _shape_difference(str(port), int(known_as[0]), truth[0], value[0])
                 self._count(difference, length)
-                failures.append(difference)
+                failures.append((0, difference))
                 continue
             gap, fixed = gaps(truth, value, rows_at=1)
             judged = Judged(truth, gap, (allowed or {}).get(port, fixed))
-            failure = self._add(port, value, judged, _numbered(known_as), measured=False)
-            failures += [failure] if failure else []
+            failures += self._add(port, value, judged, _numbered(known_as), measured=False)
         self.steps += length if count is None else count
-        # Of several ports the one that fails at the earliest step comes first.
-        self._fail(min(failures, key=lambda each: each.step, default=None))
+        # Of several ports the one that fails first comes first.
+        for _, difference in sorted(failures, key=lambda failure: failure[0])[:1]:
+            self._fail(difference)
 
     def refuse_other_shapes(self, expected: Mapping[K, Array], got: Mapping[K, Array]) -> None:
         """Counts the ports whose values have another shape as failures."""
@@ -99,7 +99,8 @@ class Comparison:
         failing = {port: np.flatnonzero(each.failing) for port, each in judged.items()}
         first = {port: int(states[0]) for port, states in failing.items() if len(states)}
         for port in sorted(judged, key=lambda port: first.get(port, len(got[port]))):
-            self._fail(self._add(port, got[port], judged[port], locate, measured=True))
+            for _, difference in self._add(port, got[port], judged[port], locate, measured=True):
+                self._fail(difference)
         return min(first.values(), default=None)
 
     @property
@@ -127,10 +128,10 @@ class Comparison:
 
     def _add(
         self, key: Key, value: Array, judged: Judged, locate: Locate, *, measured: bool
-    ) -> Difference | None:
-        """Keeps the worst of a value, and returns its first failure, if any."""
+    ) -> list[tuple[int, Difference]]:
+        """Keeps the worst of a value, and returns the state and place of its first failure."""
         if judged.gap.size == 0:
-            return None
+            return []
         port = str(key)
         share = judged.share.reshape(len(judged.gap), -1)
         by_state = share.max(axis=1)
@@ -147,9 +148,9 @@ class Comparison:
             )
         if not len(failing):
             self._count(differences[0], 0)
-            return None
+            return []
         self._count(differences[-1], len(failing))
-        return differences[0]
+        return [(int(failing[0]), differences[0])]
 
     def _count(self, difference: Difference, failures: int) -> None:
         """Keeps a difference if it is the worst of its port, which failed so many times more."""
@@ -159,7 +160,7 @@ class Comparison:
             self.worst[port] = difference
         self._failures[port] = self._failures.get(port, 0) + failures
 
-    def _fail(self, difference: Difference | None) -> None:
+    def _fail(self, difference: Difference) -> None:
         self.first_failure = self.first_failure or difference
 
 
