@@ -55,8 +55,8 @@ class Choosing(Steppable, Protocol):
     """An original that is watched while it chooses."""
 
     @property
-    def logits(self) -> tuple[Array, ...]:
-        """The numbers behind each choice of the last step, (rows, …, options) each."""
+    def logits(self) -> Sequence[tuple[Array, ...]]:
+        """The numbers behind each choice of each step so far, (rows, …, options) each."""
 
 
 class Settable(Steppable, Protocol):
@@ -171,31 +171,11 @@ def record(steppable: Steppable, script: Run) -> Run:
 
 def record_choosing(original: Choosing, script: Run) -> Run:
     """As `record`, with logits; these are left out where steps choose in different ways."""
-    logits: list[tuple[Array, ...]] = []
-    run = record(_Noting(original, logits), script)
-    shapes = {tuple(each.shape for each in step) for step in logits}
+    run = record(original, script)
+    shapes = {tuple(each.shape for each in choices) for choices in original.logits}
     alike = len(shapes) == 1
-    return replace(run, logits=tuple(map(np.stack, zip(*logits, strict=True))) if alike else ())
-
-
-class _Noting:
-    """An original whose logits are written down after each step."""
-
-    def __init__(self, original: Choosing, logits: list[tuple[Array, ...]]) -> None:
-        self._original = original
-        self._logits = logits
-
-    def reset(self, mask: Array | None = None) -> None:
-        self._original.reset(mask)
-
-    def step(self, inputs: Mapping[str, Array]) -> Arrays:
-        outputs = self._original.step(inputs)
-        self._logits.append(self._original.logits)
-        return outputs
-
-    @property
-    def memory(self) -> Arrays:
-        return self._original.memory
+    columns = map(np.stack, zip(*original.logits, strict=True)) if alike else ()
+    return replace(run, logits=tuple(columns))
 
 
 def record_free(policy: Settable, script: Run) -> Run:

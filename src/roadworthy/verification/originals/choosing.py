@@ -42,7 +42,7 @@ class _WatchedChoices:
 
     def __init__(self, live: Steppable) -> None:
         self._live = live
-        self.logits: tuple[Array, ...] = ()
+        self.logits: list[tuple[Array, ...]] = []
 
     def reset(self, mask: Array | None = None) -> None:
         self._live.reset(mask)
@@ -51,7 +51,7 @@ class _WatchedChoices:
         recorder = _ChoiceRecorder()
         with recorder:
             outputs = self._live.step(inputs)
-        self.logits = tuple(each.detach().cpu().numpy().copy() for each in recorder.found)
+        self.logits.append(tuple(each.detach().cpu().numpy().copy() for each in recorder.found))
         return outputs
 
     @property
@@ -61,6 +61,6 @@ class _WatchedChoices:
 
 @contextmanager
 def watched(opened: AbstractContextManager[Steppable]) -> Iterator[_WatchedChoices]:
-    """The opened original, with the logits of its last step."""
+    """The opened original, with the logits of its steps."""
     with opened as live:
         yield _WatchedChoices(live)
