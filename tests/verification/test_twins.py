@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.capture.capture import capture
 from roadworthy.operators.walking import name_of
-from roadworthy.spec.run import Arrays, Run
+from roadworthy.spec.run import Arrays, Run, remembered
 from roadworthy.verification import fresh_steps, twin_runs
 from roadworthy.verification.allowance import Allowance, allowance, allowances
 from roadworthy.verification.originals import interpreting
@@ -89,7 +89,7 @@ def test_a_large_one_asks_few_and_then_the_others_who_only_widen(discrete: bool)
     assert twins_in_turn(graph, layout, script()) == (FEW_TWINS, TWINS - FEW_TWINS)
     few, every = allowances(graph, layout, script(), seed=0)
     assert all((value >= few.free[name]).all() for name, value in every.free.items())
-    wider = every.free["memory h"] / few.free["memory h"]
+    wider = every.free[remembered("h")] / few.free[remembered("h")]
     assert wider.max() > 1 or discrete
     assert np.median(wider) < 1.1, "twins more change the largest departure by little"
     last = allowance(graph, layout, script(), seed=0)

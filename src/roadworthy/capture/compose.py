@@ -276,7 +276,8 @@ def _returned(result: Any) -> tuple[Sequence[str] | None, list[Any]]:
     if isinstance(result, Mapping):
         named: Tensors = {}
         for key, value in result.items():
-            named |= unpack(layout_of(key, value), value)
+            plain = isinstance(value, Tensor)
+            named |= {key: value} if plain else unpack(layout_of(key, value), value)
         return list(named), list(named.values())
     if isinstance(result, (tuple, list)):
         if all(isinstance(each, Tensor) for each in result):

@@ -22,13 +22,13 @@ from roadworthy.environment.stepping import set_evaluation_mode
 from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.run import record_free
+from roadworthy.spec.run import record_free, remembered
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import gaps
 from roadworthy.verification.allowance import allowance
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.originals.original import NoYardstick, Yardstick
-from roadworthy.verification.states import StateLayout, memory_key, results, timed
+from roadworthy.verification.states import StateLayout, timed
 
 
 def free_run(
@@ -84,7 +84,7 @@ def _judged(
     """
     signature = policy.signature
     script, numbers = life.script([port.name for port in signature.inputs], rows)
-    got = results(record_free(policy, script))
+    got = record_free(policy, script).results
     expected = life.results(got)
     usual = Comparison(signature)
     usual.add_steps(expected, got, numbers=numbers)
@@ -106,11 +106,15 @@ def _judged(
 
 def _starts(signature: Signature, life: Life, rows: int) -> Comparison:
     """The memory with which episodes began; what an environment forgets to reset is seen here."""
-    starts, after = Comparison(), "{} after a reset".format
-    fresh = {after(memory_key(m.name)): m.fresh(rows) for m in signature.memory}
+    starts = Comparison()
+    fresh = {_begun(memory.name): memory.fresh(rows) for memory in signature.memory}
     for step, memory in life.starts:
-        starts.add(step, {after(memory_key(n)): v for n, v in arrays(memory).items()}, fresh)
+        starts.add(step, {_begun(name): each for name, each in arrays(memory).items()}, fresh)
     return starts
+
+
+def _begun(name: str) -> str:
+    return f"{remembered(name)} after a reset"
 
 
 def _blame_start(comparison: Comparison, starts: Comparison) -> None:

@@ -14,8 +14,7 @@ import numpy as np
 from roadworthy.environment.source import ACTIONS, Tensors, observed_ports
 from roadworthy.environment.ticks import Decision, LiveRun, Tick
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays, Run, stacked
-from roadworthy.verification.states import with_memory
+from roadworthy.spec.run import Arrays, Run, Values, results, stacked
 
 LEAST_STEPS = 64
 
@@ -67,7 +66,7 @@ class Life:
         numbers = np.array([at for at, *_ in self._ticks()])
         return Run(inputs=stacked(inputs), resets=resets), numbers
 
-    def results(self, others: Arrays) -> Arrays:
+    def results(self, others: Values) -> Values:
         """What its ticks gave and remembered, in columns.
 
         Between two decisions it decides nothing: there stands what `others` gave.
@@ -76,7 +75,7 @@ class Life:
         for _, tick, step in self._ticks():
             seen = step.ticks[tick]
             given = arrays(seen.outputs if tick else step.decided | seen.outputs)
-            found.append(with_memory(given, arrays(seen.memory)))
+            found.append(results(given, arrays(seen.memory)))
         for name, first in found[0].items():
             other = others[name]
             fits = other.shape[1:] == first.shape  # else the comparison says so

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from roadworthy.capture.program import Program
-from roadworthy.spec.port import BATCH, Array
-from roadworthy.spec.run import Arrays
+from roadworthy.spec.port import BATCH, Array, Dim
+from roadworthy.spec.run import Arrays, Inner, Key, Values, remembered
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.originals.exact import GraphYardstick
 from roadworthy.verification.originals.original import NoYardstick, TurningErrors
 
-_Run = Callable[[GraphYardstick, Arrays, Arrays], Arrays]
+_Step = Callable[[GraphYardstick, Arrays, Arrays], Values]
 
 
 class TwoRates:
@@ -39,12 +39,12 @@ class TwoRates:
     def work(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> int:
         return self._step.work(inputs, memory)
 
-    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         return self._each(inputs, memory, GraphYardstick.rounded)
 
     def shaken(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
-    ) -> Arrays:
+    ) -> Values:
         return self._each(inputs, memory, lambda g, i, m: g.shaken(i, m, ulps=ulps, seed=seed))
 
     def turned(
@@ -55,13 +55,13 @@ class TwoRates:
         ulps: int,
         seed: int,
         errors: TurningErrors | None = None,
-    ) -> Arrays:
+    ) -> Values:
         return self._each(inputs, memory, lambda g, i, m: g.turned(i, m, ulps=ulps, seed=seed))
 
     def turning_errors(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> None:
         """None: which graph a row goes through, and beside which others, its clock says."""
 
-    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values | None:
         try:
             return self._each(inputs, memory, _exact)
         except NoYardstick:
@@ -69,13 +69,13 @@ class TwoRates:
                 return None
             raise
 
-    def _each(self, inputs: Mapping[str, Array], memory: Mapping[str, Array], run: _Run) -> Arrays:
+    def _each(self, inputs: Mapping[str, Array], memory: Mapping[str, Array], run: _Step) -> Values:
         """Both graphs, each for the rows whose clock asks for it."""
         ticks = memory[self._clock]
         if not self._axes:  # one clock, and no rows to take apart
             found = run(self._substep if ticks else self._step, dict(inputs), dict(memory))
-            named = {n: each for n, each in found.items() if not n.startswith("logits ")}
-            return named | {f"memory {self._clock}": self._after(ticks)}
+            named = {n: each for n, each in found.items() if not _is_logits(n)}
+            return named | {remembered(self._clock): self._after(ticks)}
         decides = np.flatnonzero(ticks == 0)
         groups = [(self._step, decides), (self._substep, np.flatnonzero(ticks))]
         parts = [
@@ -86,9 +86,9 @@ class TwoRates:
         order = np.argsort(np.concatenate([rows for _, rows in groups]))
         # An environment's actions are no choice: what a half takes a maximum of, as a quaternion
         # out of a matrix does, the other half need not have.
-        names = [name for name in parts[0] if not name.startswith("logits ")]
+        names = [name for name in parts[0] if not _is_logits(name)]
         joined = {name: self._joined(name, parts, order) for name in names}
-        return joined | {f"memory {self._clock}": self._after(ticks)}
+        return joined | {remembered(self._clock): self._after(ticks)}
 
     def _after(self, ticks: Array) -> Array:
         return np.asarray((ticks + 1) % self._decimation).astype(ticks.dtype)
@@ -99,7 +99,7 @@ class TwoRates:
             for name, value in values.items()
         }
 
-    def _joined(self, name: str, parts: list[Arrays], order: Array) -> Array:
+    def _joined(self, name: Key, parts: list[Values], order: Array) -> Array:
         axis = self._axes.get(name)
         if axis is None:  # one for all rows, which then have one clock
             return parts[0][name]
@@ -107,17 +107,21 @@ class TwoRates:
         return np.take(whole, order, axis)
 
 
-def _exact(graph: GraphYardstick, inputs: Arrays, memory: Arrays) -> Arrays:
+def _is_logits(key: Key) -> bool:
+    return isinstance(key, Inner) and key.kind == "logits"
+
+
+def _exact(graph: GraphYardstick, inputs: Arrays, memory: Arrays) -> Values:
     found = graph.exact(inputs, memory)
     if found is None:
         raise NoYardstick(graph.inexact)
     return found
 
 
-def _axes(signature: Signature) -> dict[str, int]:
-    """Where the rows of each value are; of memories under both of their names."""
+def _axes(signature: Signature) -> dict[Key, int]:
+    """Where the rows of each value are; of memories before a step and after it."""
     ports = (*signature.inputs, *signature.outputs)
-    shapes = {each.name: each.shape for each in ports}
+    shapes: dict[Key, tuple[Dim, ...]] = {each.name: each.shape for each in ports}
     for each in signature.memory:
-        shapes |= {each.name: each.shape, f"memory {each.name}": each.shape}
+        shapes |= {each.name: each.shape, remembered(each.name): each.shape}
     return {name: shape.index(BATCH) for name, shape in shapes.items() if BATCH in shape}

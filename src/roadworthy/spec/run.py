@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,23 @@ from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 
 Arrays = dict[str, Array]
+
+
+class Inner(NamedTuple):
+    """Names what a step gives besides its outputs: the next memory, or the logits of a choice."""
+
+    kind: Literal["memory", "logits"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+# Outputs go by the names of their ports.
+Key = str | Inner
+Values = dict[Key, Array]
+K = TypeVar("K", bound=Key)
+V = TypeVar("V")
 # Rows begin a new episode after so many steps, on the average.
 EPISODE_STEPS = 40
 
@@ -38,8 +55,8 @@ class Choosing(Steppable, Protocol):
     """An original that is watched while it chooses."""
 
     @property
-    def logits(self) -> tuple[Array, ...]:
-        """The numbers behind each choice of the last step, (rows, …, options) each."""
+    def logits(self) -> Sequence[tuple[Array, ...]]:
+        """The numbers behind each choice of each step so far, (rows, …, options) each."""
 
 
 class Settable(Steppable, Protocol):
@@ -71,6 +88,11 @@ class Run:
     logits: tuple[Array, ...] = field(default=(), repr=False)
 
     @property
+    def results(self) -> Values:
+        """All that came out of its steps."""
+        return results(self.outputs, self.next_memory)
+
+    @property
     def steps(self) -> int:
         return int(self.resets.shape[0])
 
@@ -87,12 +109,28 @@ class Run:
         return found
 
 
-def at(columns: Mapping[str, Array], step: int) -> Arrays:
+def remembered(name: str) -> Inner:
+    """The key of a memory among the results of a step."""
+    return Inner("memory", name)
+
+
+def numbered(logits: Sequence[V]) -> dict[Key, V]:
+    """The logits behind each choice, by their keys."""
+    return {Inner("logits", str(number)): each for number, each in enumerate(logits)}
+
+
+def results(outputs: Mapping[str, Array], next_memory: Mapping[str, Array]) -> Values:
+    """All that came out of a step: outputs by port, the next memory behind them."""
+    kept = {remembered(name): value for name, value in next_memory.items()}
+    return Values(outputs.items()) | Values(kept.items())
+
+
+def at(columns: Mapping[K, Array], step: int) -> dict[K, Array]:
     """The values of one step."""
     return {name: array[step] for name, array in columns.items()}
 
 
-def stacked(steps: Sequence[Mapping[str, Array]]) -> Arrays:
+def stacked(steps: Sequence[Mapping[K, Array]]) -> dict[K, Array]:
     """The values of many steps in columns: name → (steps, *shape)."""
     return {name: np.stack([each[name] for each in steps]) for name in steps[0]}
 
@@ -133,31 +171,11 @@ def record(steppable: Steppable, script: Run) -> Run:
 
 def record_choosing(original: Choosing, script: Run) -> Run:
     """As `record`, with logits; these are left out where steps choose in different ways."""
-    logits: list[tuple[Array, ...]] = []
-    run = record(_Noting(original, logits), script)
-    shapes = {tuple(each.shape for each in step) for step in logits}
+    run = record(original, script)
+    shapes = {tuple(each.shape for each in choices) for choices in original.logits}
     alike = len(shapes) == 1
-    return replace(run, logits=tuple(map(np.stack, zip(*logits, strict=True))) if alike else ())
-
-
-class _Noting:
-    """An original whose logits are written down after each step."""
-
-    def __init__(self, original: Choosing, logits: list[tuple[Array, ...]]) -> None:
-        self._original = original
-        self._logits = logits
-
-    def reset(self, mask: Array | None = None) -> None:
-        self._original.reset(mask)
-
-    def step(self, inputs: Mapping[str, Array]) -> Arrays:
-        outputs = self._original.step(inputs)
-        self._logits.append(self._original.logits)
-        return outputs
-
-    @property
-    def memory(self) -> Arrays:
-        return self._original.memory
+    columns = map(np.stack, zip(*original.logits, strict=True)) if alike else ()
+    return replace(run, logits=tuple(columns))
 
 
 def record_free(policy: Settable, script: Run) -> Run:

@@ -16,7 +16,7 @@ import numpy as np
 from roadworthy.errors import BundleError, Finding
 from roadworthy.spec.limits import TRACE_BYTES, refuse_larger
 from roadworthy.spec.port import BATCH, Array
-from roadworthy.spec.run import Run
+from roadworthy.spec.run import Key, Run, remembered
 from roadworthy.spec.signature import Signature
 
 
@@ -26,12 +26,12 @@ class Trace(Run):
 
     Where rounding was measured, `allowed` says how far each recorded output may be off in a replay
     (infinitely where rounding may turn a choice), and `one_step` how far each element of an output,
-    or of a memory (`memory <name>`), may be after one step from the same state, rows left out. Both
+    or of a memory, may be after one step from the same state, rows left out. Both
     are stored as powers of two, rounded up.
     """
 
     allowed: Mapping[str, Array] = field(default_factory=dict)
-    one_step: Mapping[str, Array] = field(default_factory=dict)
+    one_step: Mapping[Key, Array] = field(default_factory=dict)
 
     @property
     def episodes(self) -> int:
@@ -92,8 +92,14 @@ class Trace(Run):
             outputs=ports["out"],
             resets=resets,
             allowed={name: powers(value) for name, value in ports["allowed"].items()},
-            one_step={name: powers(value) for name, value in ports["one_step"].items()},
+            one_step={_key(name): powers(value) for name, value in ports["one_step"].items()},
         )
+
+
+def _key(text: str) -> Key:
+    """The key that a file names: that of a memory, or a port; names of ports have no spaces."""
+    kind, _, name = text.partition(" ")
+    return remembered(name) if kind == "memory" and name else text
 
 
 def refuse_unfit(trace: Trace, signature: Signature) -> None:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays, Run
+from roadworthy.spec.run import Key, Run, Values, remembered
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, USUAL
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.originals.original import NoYardstick, Yardstick
-from roadworthy.verification.states import StateLayout, memory_key, timed
+from roadworthy.verification.states import StateLayout, timed
 from roadworthy.verification.twin_runs import Departures, apart, departures, twins_in_turn
 
 
@@ -32,8 +32,8 @@ class Allowance:
     one_step  usually, after one step from a state of the original: name → (*shape without the rows)
     """
 
-    free: Arrays
-    one_step: Arrays
+    free: Values
+    one_step: Values
 
 
 def allowance(yardstick: Yardstick, layout: StateLayout, script: Run, seed: int) -> Allowance:
@@ -73,7 +73,7 @@ def _budget(
     return budget if len(places) == len(run.states) else budget.spread(places, run.results)
 
 
-def _allowed(layout: StateLayout, script: Run, budget: Budget, departed: Arrays) -> Allowance:
+def _allowed(layout: StateLayout, script: Run, budget: Budget, departed: Values) -> Allowance:
     return Allowance(
         free={
             name: _steps(layout, name, _free(name, budget, each), script)
@@ -102,13 +102,13 @@ def with_allowance(
             *_, found = found, *measured
     except NoYardstick:
         return trace
-    free = {name: value for name, value in found.free.items() if name in trace.outputs}
-    kept = {*trace.outputs, *(memory_key(each.name) for each in signature.memory)}
+    free = {name: found.free[name] for name in trace.outputs if name in found.free}
+    kept = {*trace.outputs, *(remembered(each.name) for each in signature.memory)}
     one_step = {name: value for name, value in found.one_step.items() if name in kept}
     return replace(trace, allowed=free, one_step=one_step)
 
 
-def _free(name: str, budget: Budget, departed: Array) -> Array:
+def _free(name: Key, budget: Budget, departed: Array) -> Array:
     """At least the budget of each state."""
     if budget.truth[name].dtype.kind != "f":
         shown = [each[name] for each in budget.seen if name in each]
@@ -128,7 +128,7 @@ def _steps_alone(
         base = layout.run(yardstick.rounded, states.picked(np.array([0])))  # for its shapes alone
     else:
         base = layout.run(yardstick.rounded, states)
-    far: Arrays = {name: np.zeros((len(states), *value.shape[1:])) for name, value in base.items()}
+    far: Values = {name: np.zeros((len(states), *value.shape[1:])) for name, value in base.items()}
     if yardstick.smooth:
         return Departures(states, base, far)
     for twin in flipped(yardstick, layout, states, rng):
@@ -137,7 +137,7 @@ def _steps_alone(
     return Departures(states, base, far)
 
 
-def _steps(layout: StateLayout, name: str, values: Array, script: Run) -> Array:
+def _steps(layout: StateLayout, name: Key, values: Array, script: Run) -> Array:
     """States as steps again: (steps, *shape)."""
     if not layout.rows_are_states:
         return values
@@ -145,7 +145,7 @@ def _steps(layout: StateLayout, name: str, values: Array, script: Run) -> Array:
     return np.moveaxis(steps, 1, 1 + layout.axis(name))
 
 
-def _usual(layout: StateLayout, name: str, values: Array) -> Array:
+def _usual(layout: StateLayout, name: Key, values: Array) -> Array:
     """What nine states of ten stay below, by element; so do nine rows of ten inside of them."""
     usual: Array = np.quantile(values, USUAL, axis=0, method="higher")
     rows = layout.rows_axis(name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays
+from roadworthy.spec.run import Key, Values
 from roadworthy.spec.tolerance import HIDDEN, NEGLIGIBLE, ROUNDINGS, TRIMMED, ulp
 from roadworthy.verification.originals.original import TurningErrors, Yardstick
 from roadworthy.verification.states import OneStep, StateLayout, States
@@ -27,17 +27,17 @@ class Budget:
     from it, `seen` what PyTorch gave: for the states themselves, and for each twin of them.
     """
 
-    truth: Arrays
-    rounding: Arrays
-    seen: tuple[Arrays, ...]
+    truth: Values
+    rounding: Values
+    seen: tuple[Values, ...]
     exact: bool
 
     @property
-    def allowed(self) -> Arrays:
+    def allowed(self) -> Values:
         """How far from the truth an artifact may be."""
         return {name: ROUNDINGS * value for name, value in self.rounding.items()}
 
-    def elsewhere(self, name: str, values: Array) -> Array:
+    def elsewhere(self, name: Key, values: Array) -> Array:
         """What rounding does to values at states that were not measured, at most."""
         measured, sizes = self.rounding[name], np.abs(self.truth[name].astype(np.float64))
         largest = np.broadcast_to(measured.max(axis=0), values.shape).copy()
@@ -50,7 +50,7 @@ class Budget:
         finite = np.where(np.isfinite(values), np.abs(values), 0.0).astype(np.float64)
         return np.asarray(np.maximum(largest, part * finite))
 
-    def spread(self, places: Array, original: Arrays) -> Budget:
+    def spread(self, places: Array, original: Values) -> Budget:
         """The budget at all states, where it was measured at those `places` only.
 
         At the others the original is the truth, and its rounding the largest that was measured,
@@ -118,7 +118,7 @@ def twins_of(
 
 def flipped(
     yardstick: Yardstick, layout: StateLayout, states: States, rng: np.random.Generator
-) -> list[Arrays]:
+) -> list[Values]:
     """What twins give that are as far away as an artifact may be: over a step, something else."""
     # Of two that are equal, each twin takes one by chance: some more see both.
     count = 3 * TWINS if yardstick.turning else TWINS
@@ -145,7 +145,7 @@ def turned(yardstick: Yardstick, rng: np.random.Generator, errors: TurningErrors
     `errors` were measured close by; without them they are measured at each call.
     """
 
-    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         seed = int(rng.integers(1 << 31))
         return yardstick.turned(inputs, memory, ulps=int(ROUNDINGS), seed=seed, errors=errors)
 
@@ -155,7 +155,7 @@ def turned(yardstick: Yardstick, rng: np.random.Generator, errors: TurningErrors
 def shaken(yardstick: Yardstick, rng: np.random.Generator, *, ulps: int) -> OneStep:
     """A step in which all that rounds is off by up to so many units, differently at each call."""
 
-    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         seed = int(rng.integers(1 << 31))
         return yardstick.shaken(inputs, memory, ulps=ulps, seed=seed)
 
@@ -195,8 +195,8 @@ def measure(
     )
 
 
-def _exact(yardstick: Yardstick, layout: StateLayout, states: States) -> Arrays | None:
-    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+def _exact(yardstick: Yardstick, layout: StateLayout, states: States) -> Values | None:
+    def function(inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         result = yardstick.exact(inputs, memory)
         if result is None:
             raise _NoFloat64

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays, Run, at, record_free, stacked
+from roadworthy.spec.run import Arrays, K, Run, Values, at, record_free, results, stacked
 from roadworthy.spec.samples import draw
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.tolerance import ROUNDINGS, ulp
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.comparison import Comparison
-from roadworthy.verification.states import StateLayout, results, with_memory
+from roadworthy.verification.states import StateLayout
 from roadworthy.verification.twins import OwnTwins
 
 BATCH_SIZES = (1, 2, 7)
@@ -34,7 +34,7 @@ def replay(policy: Policy, trace: Trace) -> Check:
     """The trace through the artifact; its own memory, the recorded resets."""
     comparison, twins = Comparison(policy.signature), OwnTwins(policy, seed=0)
     run = record_free(policy, trace)
-    got = twins.settled(run, dict(trace.outputs), dict(trace.allowed), free=True)
+    got = twins.settled(run, trace.outputs, trace.allowed, free=True)
     comparison.add_steps(trace.outputs, got, allowed=trace.allowed)
     claim = f"the artifact repeats the outputs of {trace.episodes} recorded episodes"
     facts = {"measured": bool(trace.allowed), "ties": twins.ties}
@@ -58,24 +58,24 @@ def batch(new: NewPolicy, trace: Trace, seed: int, sampling: Sampling) -> Check:
         for each in (together, reversed_rows, *singles):
             each.reset()
         memory = {each.name: each.fresh(size) for each in layout.signature.memory}
-        alone: list[Arrays] = []
+        alone: list[Values] = []
         steps_of: tuple[list[_Step], ...] = ([], [])
         for step in range(steps):
             now = at(inputs, step)
-            rows: list[Arrays] = []
+            rows: list[_Step] = []
             for row in range(size):
                 single = singles[row % len(singles)]
                 if row >= len(singles):  # of many rows there is one step: it has done another's
                     single.reset()
-                _, outputs, after = _from(single, layout, now, memory, [row])
-                rows.append(with_memory(outputs, after))
-            alone.append(layout.rows_joined(rows))
+                rows.append(_from(single, layout, now, memory, [row]))
+            left = layout.rows_joined([after for *_, after in rows], of_memory=True)
+            alone.append(results(layout.rows_joined([given for _, given, _ in rows]), left))
             for policy, order, of in zip((together, reversed_rows), orders, steps_of, strict=True):
                 of.append(_from(policy, layout, now, memory, order))
             memory = steps_of[0][-1][2]  # as the batch in its own order left it
         expected = stacked(alone)
         allowed = _allowed(layout, trace, expected)
-        sides: list[tuple[Arrays, Arrays, Arrays]] = []
+        sides: list[tuple[Values, Values, Values]] = []
         for own, order, of in zip(twins, orders, steps_of, strict=True):
             wanted, within, given = (
                 layout.rows_picked(each, order, columns=True)
@@ -112,7 +112,7 @@ def _from(
     return picked, outputs, policy.memory if picked else {}
 
 
-def _allowed(layout: StateLayout, trace: Trace, expected: Arrays) -> Arrays:
+def _allowed(layout: StateLayout, trace: Trace, expected: Values) -> Values:
     """How far rows may be from each other: what was measured, and units of their own scale."""
     found = {}
     for name, value in expected.items():
@@ -164,13 +164,13 @@ def bits(policy: Policy, other: Policy, trace: Trace) -> Check:
         inputs={name: array[:BITS_STEPS] for name, array in trace.inputs.items()},
         resets=trace.resets[:BITS_STEPS],
     )
-    one, two = (_bits(results(record_free(each, beginning))) for each in (policy, other))
+    one, two = (_bits(record_free(each, beginning).results) for each in (policy, other))
     comparison.add_steps(one, two)
     claim = "compiled with this processor's vectors and without any, it gives the same bits"
     return comparison.check("bits", claim)
 
 
-def _bits(values: Arrays) -> dict[str, Array]:
+def _bits(values: Mapping[K, Array]) -> dict[K, Array]:
     """Floats as the integers of their bits: equal means equal, not close; a NaN has no sign."""
     return {
         name: np.where(np.isnan(value), np.nan, value)

@@ -14,7 +14,7 @@ import numpy as np
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays, Run, record
+from roadworthy.spec.run import Arrays, Inner, Run, Values, record
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.close_logits import chooses
 from roadworthy.verification.fresh_steps import FreshSteps
@@ -39,7 +39,7 @@ def choices(policy: Policy, fresh: FreshSteps) -> list[Check]:
     try:
         first = fresh.judge.states.picked(np.array([0]))
         shown = fresh.layout.run(fresh.yardstick.rounded, first)
-        if "logits 0" not in shown or not fresh.layout.rows_are_states:
+        if Inner("logits", "0") not in shown or not fresh.layout.rows_are_states:
             return []
         inputs = _beside_ties(fresh.yardstick, fresh.layout, fresh.judge.states, fresh.seed)
     except NoYardstick:
@@ -121,7 +121,7 @@ class _Segment:
         result = self._layout.run(self._exact, States(self.at(parts), fresh))
         return result[signature.action_output]
 
-    def _exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+    def _exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         found = self._yardstick.exact(inputs, memory)
         return self._yardstick.rounded(inputs, memory) if found is None else found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Run, record_choosing
+from roadworthy.spec.run import Inner, Key, Run, record_choosing
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, artifact_tolerance
 from roadworthy.verification.budget import Budget
@@ -53,15 +53,13 @@ def tied_steps(
 
 
 def close_logits(
-    signature: Signature, name: str, budget: Budget, places: Array, own: Array, got: Array
+    signature: Signature, name: Key, budget: Budget, places: Array, own: Array, got: Array
 ) -> Array:
     """Where the logits of the original's own choice and of another are as close as rounding."""
     nothing = np.zeros(got.shape, dtype=bool)
     if name != signature.action_output or not chooses(signature):
         return nothing
-    keys = [
-        f"logits {index}" for index in range(len(budget.truth)) if f"logits {index}" in budget.truth
-    ]
+    keys = [key for key in budget.truth if isinstance(key, Inner) and key.kind == "logits"]
     # One more axis in front: steps, of which there is one.
     parts = [budget.truth[key][places][None] for key in keys]
     rounding = [budget.rounding[key][places][None] for key in keys]

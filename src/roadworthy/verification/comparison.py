@@ -10,6 +10,7 @@ import numpy as np
 
 from roadworthy.spec.certificate import Check, Difference
 from roadworthy.spec.port import Array
+from roadworthy.spec.run import K, Key, Values
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, gaps
 from roadworthy.verification.judging import Judged
@@ -31,9 +32,9 @@ class Comparison:
     def add(
         self,
         step: int,
-        expected: Mapping[str, Array],
-        got: Mapping[str, Array],
-        allowed: Mapping[str, Array] | None = None,
+        expected: Mapping[K, Array],
+        got: Mapping[K, Array],
+        allowed: Mapping[K, Array] | None = None,
     ) -> None:
         """One step's values; `got` must have every port of `expected`.
 
@@ -47,45 +48,45 @@ class Comparison:
 
     def add_steps(
         self,
-        expected: Mapping[str, Array],
-        got: Mapping[str, Array],
+        expected: Mapping[K, Array],
+        got: Mapping[K, Array] | Values,
         *,
         numbers: Array | None = None,
         count: int | None = None,
-        allowed: Mapping[str, Array] | None = None,
+        allowed: Mapping[K, Array] | None = None,
     ) -> None:
         """The values of many steps in columns, that count as `count` steps, by default all.
 
         `numbers` are those by which the steps are known, 0, 1, 2, … where nothing is said.
         """
-        failures: list[Difference] = []
+        failures: list[tuple[int, Difference]] = []
         length = max(map(len, expected.values()), default=0)
         known_as = np.arange(length) if numbers is None else numbers
         for port, truth in expected.items():
             value = got[port]
             if truth.shape != value.shape:
-                difference = _shape_difference(port, int(known_as[0]), truth[0], value[0])
+                difference = _shape_difference(str(port), int(known_as[0]), truth[0], value[0])
                 self._count(difference, length)
-                failures.append(difference)
+                failures.append((0, difference))
                 continue
             gap, fixed = gaps(truth, value, rows_at=1)
             judged = Judged(truth, gap, (allowed or {}).get(port, fixed))
-            failure = self._add(port, value, judged, _numbered(known_as), measured=False)
-            failures += [failure] if failure else []
+            failures += self._add(port, value, judged, _numbered(known_as), measured=False)
         self.steps += length if count is None else count
-        # Of several ports the one that fails at the earliest step comes first.
-        self._fail(min(failures, key=lambda each: each.step, default=None))
+        # Of several ports the one that fails first comes first.
+        for _, difference in sorted(failures, key=lambda failure: failure[0])[:1]:
+            self._fail(difference)
 
-    def refuse_other_shapes(self, expected: Mapping[str, Array], got: Mapping[str, Array]) -> None:
+    def refuse_other_shapes(self, expected: Mapping[K, Array], got: Mapping[K, Array]) -> None:
         """Counts the ports whose values have another shape as failures."""
         for port, truth in expected.items():
             if truth.shape != got[port].shape:
-                difference = _shape_difference(port, 0, truth[0], got[port][0])
+                difference = _shape_difference(str(port), 0, truth[0], got[port][0])
                 self._count(difference, 1)
                 self._fail(difference)
 
     def add_judged(
-        self, judged: Mapping[str, Judged], got: Mapping[str, Array], locate: Locate, *, count: int
+        self, judged: Mapping[K, Judged], got: Mapping[K, Array], locate: Locate, *, count: int
     ) -> int | None:
         """The first failing state, if any, of many that were judged by PyTorch's rounding.
 
@@ -98,7 +99,8 @@ class Comparison:
         failing = {port: np.flatnonzero(each.failing) for port, each in judged.items()}
         first = {port: int(states[0]) for port, states in failing.items() if len(states)}
         for port in sorted(judged, key=lambda port: first.get(port, len(got[port]))):
-            self._fail(self._add(port, got[port], judged[port], locate, measured=True))
+            for _, difference in self._add(port, got[port], judged[port], locate, measured=True):
+                self._fail(difference)
         return min(first.values(), default=None)
 
     @property
@@ -125,11 +127,12 @@ class Comparison:
         )
 
     def _add(
-        self, port: str, value: Array, judged: Judged, locate: Locate, *, measured: bool
-    ) -> Difference | None:
-        """Keeps the worst of a value, and returns its first failure, if any."""
+        self, key: Key, value: Array, judged: Judged, locate: Locate, *, measured: bool
+    ) -> list[tuple[int, Difference]]:
+        """Keeps the worst of a value, and returns the state and place of its first failure."""
         if judged.gap.size == 0:
-            return None
+            return []
+        port = str(key)
         share = judged.share.reshape(len(judged.gap), -1)
         by_state = share.max(axis=1)
         failing, known = np.flatnonzero(by_state > 1), np.where(np.isnan(by_state), -1.0, by_state)
@@ -138,16 +141,16 @@ class Comparison:
         for state in (*failing[:1].tolist(), int(known.argmax())):
             inside = np.unravel_index(int(share[state].argmax()), judged.gap.shape[1:])
             place = (state, *(int(axis) for axis in inside))
-            step, index = locate(port, state, place[1:])
+            step, index = locate(key, state, place[1:])
             element = _element(self._elements.get(port, ()), index)
             differences.append(
                 _difference(port, step, index, place, value, judged, measured, element)
             )
         if not len(failing):
             self._count(differences[0], 0)
-            return None
+            return []
         self._count(differences[-1], len(failing))
-        return differences[0]
+        return [(int(failing[0]), differences[0])]
 
     def _count(self, difference: Difference, failures: int) -> None:
         """Keeps a difference if it is the worst of its port, which failed so many times more."""
@@ -157,7 +160,7 @@ class Comparison:
             self.worst[port] = difference
         self._failures[port] = self._failures.get(port, 0) + failures
 
-    def _fail(self, difference: Difference | None) -> None:
+    def _fail(self, difference: Difference) -> None:
         self.first_failure = self.first_failure or difference
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
-from roadworthy.spec.run import Arrays, Run, at, record, record_free
+from roadworthy.spec.run import Run, Values, at, record, record_free
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.allowance import allowance, allowances
@@ -18,7 +18,7 @@ from roadworthy.verification.checks import BATCH_SIZES
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
 from roadworthy.verification.originals.original import NoYardstick, Original, Yardstick
-from roadworthy.verification.states import StateLayout, results, timed
+from roadworthy.verification.states import StateLayout, timed
 from roadworthy.verification.visited import FailingStep, Visited, refuse_other_ports
 
 STEPS = 64
@@ -37,7 +37,7 @@ class FreshSteps:
         self.sampling = sampling
         self.sizes = (original.rows,) if original.rows else BATCH_SIZES
         self.layout = StateLayout(timed(signature))
-        self._allowances: list[list[Arrays]] = []
+        self._allowances: list[list[Values]] = []
 
     @cached_property
     def yardstick(self) -> Yardstick | None:
@@ -53,7 +53,7 @@ class FreshSteps:
     def judge(self) -> Judge | None:
         return self.visited.judge
 
-    def free_allowances(self) -> Iterator[list[Arrays]]:
+    def free_allowances(self) -> Iterator[list[Values]]:
         """How far a free run beside each visit may be, by step, none narrower than the one before;
         empty where it is not known."""
         known = self._allowances
@@ -70,10 +70,10 @@ class FreshSteps:
             yield known[turn]
 
     @cached_property
-    def _measuring(self) -> Iterator[list[Arrays]]:
+    def _measuring(self) -> Iterator[list[Values]]:
         return self._measured_allowances()
 
-    def _measured_allowances(self) -> Iterator[list[Arrays]]:
+    def _measured_allowances(self) -> Iterator[list[Values]]:
         assert self.yardstick is not None
         runs = self.visited.runs
         lengths = {run.steps for run in runs}
@@ -112,7 +112,7 @@ class FreshSteps:
         for allowances_of_runs in self.free_allowances():
             comparison = Comparison(self.signature)
             for original, run, allowed in zip(originals, runs, allowances_of_runs, strict=True):
-                comparison.add_steps(results(original), results(run), allowed=allowed)
+                comparison.add_steps(original.results, run.results, allowed=allowed)
             if comparison.passed:
                 break
         claim = "a run with a memory of its own departs no further than the original's own twins"
@@ -125,7 +125,7 @@ class FreshSteps:
         for original in self.visited.runs:
             run = record_free(policy, original)
             refuse_other_ports(original, policy)
-            comparison.add_steps(results(original), results(run))
+            comparison.add_steps(original.results, run.results)
             if failing is None and comparison.first_failure is not None:
                 step = comparison.first_failure.step
                 failing = FailingStep(step, at(run.inputs, step), at(run.memory, step))

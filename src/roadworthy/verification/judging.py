@@ -11,7 +11,7 @@ import numpy as np
 
 from roadworthy.spec.certificate import Difference
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays
+from roadworthy.spec.run import Key, Values
 from roadworthy.spec.tolerance import OTHER_KERNELS, ROUNDINGS
 from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.close_logits import close_logits
@@ -53,14 +53,14 @@ class Judge:
     yardstick: Yardstick
     layout: StateLayout
     states: States
-    original: Arrays
+    original: Values
     budget: Budget
     places: Array
     seed: int
 
     @classmethod
     def at(
-        cls, yardstick: Yardstick, layout: StateLayout, states: States, original: Arrays, seed: int
+        cls, yardstick: Yardstick, layout: StateLayout, states: States, original: Values, seed: int
     ) -> Judge:
         """The judge at some states, where the original gave `original`."""
         places = few(yardstick, layout, states)
@@ -69,7 +69,7 @@ class Judge:
             budget = budget.spread(places, original)
         return cls(yardstick, layout, states, original, budget, places, seed)
 
-    def judged(self, got: Mapping[str, Array]) -> dict[str, Judged]:
+    def judged(self, got: Mapping[Key, Array]) -> dict[Key, Judged]:
         """The judgement over each value that the original gave."""
         found, doubts = self._first_sight(self.budget, got)
         unmeasured = np.setdiff1d(doubts, self.places)
@@ -85,8 +85,8 @@ class Judge:
         return self._reconsidered(found, got, doubts) if len(doubts) else found
 
     def _first_sight(
-        self, budget: Budget, got: Mapping[str, Array]
-    ) -> tuple[dict[str, Judged], Array]:
+        self, budget: Budget, got: Mapping[Key, Array]
+    ) -> tuple[dict[Key, Judged], Array]:
         """The judgement by a budget, and the states at which something is too far off."""
         found = {
             name: _judged(name, budget, original, got[name])
@@ -113,8 +113,8 @@ class Judge:
         return said if self.budget.exact else said | {"no_float64": self.yardstick.inexact}
 
     def _reconsidered(
-        self, found: dict[str, Judged], got: Mapping[str, Array], doubts: Array
-    ) -> dict[str, Judged]:
+        self, found: dict[Key, Judged], got: Mapping[Key, Array], doubts: Array
+    ) -> dict[Key, Judged]:
         """Where a step or a choice lies within rounding, either side of it is right."""
         doubts = doubts[:MOST_DOUBTS]
         states = self.states.picked(doubts)
@@ -141,7 +141,7 @@ class Judge:
         return result
 
 
-def _judged(name: str, budget: Budget, original: Array, got: Array) -> Judged:
+def _judged(name: Key, budget: Budget, original: Array, got: Array) -> Judged:
     seen = [each[name] for each in budget.seen if name in each]
     if budget.truth[name].dtype.kind != "f":
         gap = np.abs(got.astype(np.float64) - original.astype(np.float64))

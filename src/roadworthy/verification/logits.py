@@ -14,7 +14,7 @@ from roadworthy.runtime.policy import Policy
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, Array, Port
-from roadworthy.spec.run import Arrays, Run, record_choosing, record_free, retrace
+from roadworthy.spec.run import Key, Run, Values, numbered, record_choosing, record_free, retrace
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.close_logits import chooses, forbidden
 from roadworthy.verification.comparison import Comparison
@@ -64,7 +64,7 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
     got = dict(again.outputs)
     # A choice may be made among what is remembered: the graph shows that under its own name.
     got |= {each.output: again.next_memory[each.name] for each in signature.memory}
-    theirs, ours = _numbered(run.logits), _numbered([got[each] for each in behind.logits])
+    theirs, ours = numbered(run.logits), numbered([got[each] for each in behind.logits])
     if _shapes(theirs) != _shapes(ours):
         return None  # the two sides choose in other ways, such as by a folded maximum
     comparison = Comparison()
@@ -85,7 +85,7 @@ def _compared(behind: Undecided, fresh: FreshSteps) -> Check | None:
     return comparison.check("logits", claim, judge.facts(comparison.worst, comparison.ties))
 
 
-def _judge(fresh: FreshSteps, run: Run, logits: Arrays) -> Judge | None:
+def _judge(fresh: FreshSteps, run: Run, logits: Values) -> Judge | None:
     """What rounding does to the logits; None where the graph does not show the same ones."""
     if fresh.yardstick is None or fresh.judge is None:
         return None
@@ -97,11 +97,7 @@ def _judge(fresh: FreshSteps, run: Run, logits: Arrays) -> Judge | None:
     return judge if same else None
 
 
-def _numbered(logits: Sequence[Array]) -> Arrays:
-    return {f"logits {index}": each for index, each in enumerate(logits)}
-
-
-def _shapes(values: Arrays) -> dict[str, tuple[int, ...]]:
+def _shapes(values: Values) -> dict[Key, tuple[int, ...]]:
     return {name: value.shape for name, value in values.items()}
 
 

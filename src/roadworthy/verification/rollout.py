@@ -7,7 +7,7 @@ Where the two part, the original's own twin plays as well: what it does is no ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,14 @@ from roadworthy.runtime.noise import NoiseSource
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Run, Steppable, record_free, retrace
+from roadworthy.spec.run import Key, Run, Steppable, Values, record_free, retrace
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.close_logits import tied_steps
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
 from roadworthy.verification.originals.original import Original, Yardstick
 from roadworthy.verification.plays import Play, Remembered, TwinDriver, make_envs, played
-from roadworthy.verification.states import Index, StateLayout, results
+from roadworthy.verification.states import Index, StateLayout
 
 
 def closed_loop(
@@ -86,14 +86,14 @@ def _teacher(
     facts: dict[str, Any] = {"measured": False}
     ties = step = 0
     for play, followed in plays:
-        expected, got = play.outputs, results(followed)
+        expected, got = play.outputs, followed.results
         action = signature.action_output
         forgiven = np.zeros(play.playing.shape, dtype=bool)
         if yardstick is None or loop.tie_margin is not None:
             forgiven = tied_steps(
                 original, signature, play, expected[action], got[action], loop.tie_margin
             )
-            got[action] = _where(forgiven, expected, got, action)
+            got[action] = _where(forgiven, expected[action], got[action])
         ties += int((forgiven & play.playing).sum())
         if yardstick is None:
             numbers, count = step + np.arange(play.steps), int(play.playing.sum())
@@ -110,7 +110,7 @@ def _teacher(
 
 def _judge(
     play: Play,
-    got: dict[str, Array],
+    got: Values,
     signature: Signature,
     yardstick: Yardstick,
     comparison: Comparison,
@@ -124,7 +124,7 @@ def _judge(
     comparison.refuse_other_shapes(judge.original, joined)
     locate = layout.locator([play])
 
-    def later(port: str, state: int, inside: Index) -> tuple[int, Index]:
+    def later(port: Key, state: int, inside: Index) -> tuple[int, Index]:
         step, index = locate(port, state, inside)
         return first + step, index
 
@@ -144,7 +144,7 @@ def _together(originals: list[Play], artifacts: list[Play], signature: Signature
             {name: each[:both] for name, each in (*run.inputs.items(), *run.outputs.items())}
             for run in (theirs, ours)
         )
-        got = {port: _where(ended, expected, got, port) for port in got}
+        got = {port: _where(ended, expected[port], got[port]) for port in got}
         numbers, count = step + np.arange(both), int((~ended).sum())
         comparison.add_steps(expected, got, numbers=numbers, count=count)
         lengths, others = (each.playing.sum(axis=0) for each in (theirs, ours))
@@ -192,11 +192,8 @@ def _returns(plays: list[Play]) -> list[float]:
     return [each for play in plays for each in play.returns]
 
 
-def _where(
-    mask: Array, expected: Mapping[str, Array], got: Mapping[str, Array], port: str
-) -> Array:
-    """The values of a port, with those of the original where the mask, (steps, rows), is true."""
-    one, other = expected[port], got[port]
+def _where(mask: Array, one: Array, other: Array) -> Array:
+    """The values of one side where the mask, (steps, rows), is true, of the other elsewhere."""
     return np.where(mask.reshape(*mask.shape, *(1,) * (one.ndim - mask.ndim)), one, other)
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roadworthy.spec.port import BATCH, Array, Memory
-from roadworthy.spec.run import Arrays, Run
+from roadworthy.spec.run import Arrays, K, Key, Run, Values, remembered
 from roadworthy.spec.signature import Signature
 
 Index = tuple[int, ...]
 # From a port, the place of a state and that of an element in it: the step, and the index.
-Locate = Callable[[str, int, Index], tuple[int, Index]]
-OneStep = Callable[[Mapping[str, Array], Mapping[str, Array]], Arrays]
+Locate = Callable[[Key, int, Index], tuple[int, Index]]
+OneStep = Callable[[Mapping[str, Array], Mapping[str, Array]], Values]
 # States that are measured at most: by number, by bytes where they are images,
 # and by work where the network is large.
 MOST_STATES = 4096
@@ -31,21 +31,6 @@ LEAST_STATES = 24
 MOST_ROWS = 1024
 
 
-def memory_key(name: str) -> str:
-    """The name of a memory among outputs."""
-    return f"memory {name}"
-
-
-def with_memory(outputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
-    """All that came out of a step: outputs by port, the next memory behind them."""
-    return {**outputs, **{memory_key(name): value for name, value in memory.items()}}
-
-
-def results(run: Run) -> Arrays:
-    """All that came out of the steps of a run, in columns."""
-    return with_memory(run.outputs, run.next_memory)
-
-
 def with_clock(run: Run, signature: Signature) -> Run:
     """The run, its clock among the memory that entered each step: all rows have it in common."""
     if signature.clock is None:
@@ -56,7 +41,7 @@ def with_clock(run: Run, signature: Signature) -> Run:
     return replace(run, memory={**run.memory, signature.clock: clock})
 
 
-def _behind(parts: Sequence[Arrays]) -> Arrays:
+def _behind(parts: Sequence[Mapping[K, Array]]) -> dict[K, Array]:
     """The states of all parts, one part behind the other."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -113,23 +98,26 @@ class StateLayout:
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        shapes = {port.name: port.shape for port in (*signature.inputs, *signature.outputs)}
-        memory = {memory_key(each.name): each.shape for each in signature.memory}
+        shapes: dict[Key, tuple[int | str, ...]] = {
+            port.name: port.shape for port in (*signature.inputs, *signature.outputs)
+        }
+        shapes |= {remembered(each.name): each.shape for each in signature.memory}
         self._axes = {
-            name: shape.index(BATCH) if BATCH in shape else None
-            for name, shape in (shapes | memory).items()
+            key: shape.index(BATCH) if BATCH in shape else None for key, shape in shapes.items()
         }
         self.rows_are_states = None not in self._axes.values()
 
-    def axis(self, key: str) -> int:
+    def axis(self, key: Key) -> int:
         """The axis on which the states of a value are; logits have them first."""
         return self._axes.get(key) or 0
 
-    def rows_axis(self, key: str) -> int | None:
+    def rows_axis(self, key: Key) -> int | None:
         """The axis of the batch, whether or not its rows are states."""
         return self._axes.get(key)
 
-    def joined(self, steps: Sequence[Mapping[str, Array]], *, of_memory: bool = False) -> Arrays:
+    def joined(
+        self, steps: Sequence[Mapping[K, Array]], *, of_memory: bool = False
+    ) -> dict[K, Array]:
         """The values of some steps as states: name → (states, …)."""
         if not self.rows_are_states:
             return {name: np.stack([each[name] for each in steps]) for name in steps[0]}
@@ -138,13 +126,13 @@ class StateLayout:
             for name in steps[0]
         }
 
-    def flat(self, columns: Mapping[str, Array], *, of_memory: bool = False) -> Arrays:
+    def flat(self, columns: Mapping[K, Array], *, of_memory: bool = False) -> dict[K, Array]:
         """Columns of steps as states, one step behind the other: name → (states, …)."""
         if not self.rows_are_states:
             return dict(columns)
         found = {}
         for name, column in columns.items():
-            axis = self.axis(memory_key(name) if of_memory else name)
+            axis = self.axis(remembered(str(name)) if of_memory else name)
             rows_first = np.moveaxis(column, 1 + axis, 1)
             found[name] = rows_first.reshape(-1, *rows_first.shape[2:])
         return found
@@ -156,13 +144,13 @@ class StateLayout:
             _behind([self.flat(run.memory, of_memory=True) for run in runs]),
         )
 
-    def results(self, *runs: Run) -> Arrays:
+    def results(self, *runs: Run) -> Values:
         """What came out of each step of some runs, one run behind the other."""
-        return _behind([self.flat(results(run)) for run in runs])
+        return _behind([self.flat(run.results) for run in runs])
 
     def natural(self, name: str, values: Array, *, of_memory: bool = False) -> Array:
         """The values of many states as a port has them: the batch where it belongs."""
-        axis = self.axis(memory_key(name) if of_memory else name)
+        axis = self.axis(remembered(name) if of_memory else name)
         return np.ascontiguousarray(np.moveaxis(values, 0, axis))
 
     def alone(self, states: States, place: int) -> States:
@@ -176,7 +164,7 @@ class StateLayout:
         }
         return States(inputs, memory)
 
-    def run(self, function: OneStep, states: States) -> Arrays:
+    def run(self, function: OneStep, states: States) -> Values:
         """What a pure step gives in each state: name → (states, …)."""
         return self.joined([function(part.inputs, part.memory) for part in self.parts(states)])
 
@@ -196,23 +184,27 @@ class StateLayout:
 
     def rows_picked(
         self,
-        values: Mapping[str, Array],
+        values: Mapping[K, Array],
         rows: list[int],
         *,
         of_memory: bool = False,
         columns: bool = False,
-    ) -> Arrays:
+    ) -> dict[K, Array]:
         """The values of some rows of a batch, in that order; what has no rows stays."""
         found = dict(values)
         for name, value in values.items():
-            axis = self.rows_axis(memory_key(name) if of_memory else name)
+            axis = self.rows_axis(remembered(str(name)) if of_memory else name)
             if axis is not None:
                 found[name] = np.take(value, rows, axis=axis + columns)
         return found
 
-    def rows_joined(self, parts: Sequence[Arrays]) -> Arrays:
+    def rows_joined(
+        self, parts: Sequence[Mapping[K, Array]], *, of_memory: bool = False
+    ) -> dict[K, Array]:
         """The rows of several batches as one batch; what has no rows is left out."""
-        axes = {name: self.rows_axis(name) for name in parts[0]}
+        axes = {
+            name: self.rows_axis(remembered(str(name)) if of_memory else name) for name in parts[0]
+        }
         return {
             name: np.concatenate([part[name] for part in parts], axis=axis)
             for name, axis in axes.items()
@@ -230,7 +222,7 @@ class StateLayout:
     def locator(self, scripts: Sequence[Run]) -> Locate:
         """Says where a state of some scripts, one behind the other, was visited."""
 
-        def locate(key: str, state: int, inside: Index) -> tuple[int, Index]:
+        def locate(key: Key, state: int, inside: Index) -> tuple[int, Index]:
             for script in scripts:
                 count = script.steps * (script.rows if self.rows_are_states else 1)
                 if state < count:
@@ -241,12 +233,12 @@ class StateLayout:
 
         return locate
 
-    def _index(self, key: str, row: int, inside: Index) -> Index:
+    def _index(self, key: Key, row: int, inside: Index) -> Index:
         """Where an element of a state is in the array of its port."""
         if not self.rows_are_states:
             return inside
         axis = self.axis(key)
         return (*inside[:axis], row, *inside[axis:])
 
-    def _first(self, name: str, values: Array, of_memory: bool) -> Array:
-        return np.moveaxis(values, self.axis(memory_key(name) if of_memory else name), 0)
+    def _first(self, name: Key, values: Array, of_memory: bool) -> Array:
+        return np.moveaxis(values, self.axis(remembered(str(name)) if of_memory else name), 0)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays, Run, at
+from roadworthy.spec.run import Arrays, K, Run, Values, at, remembered
 from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.verification.budget import shaken, turned
 from roadworthy.verification.originals.original import TurningErrors, Yardstick
-from roadworthy.verification.states import MOST_ROWS, OneStep, StateLayout, States, memory_key
+from roadworthy.verification.states import MOST_ROWS, OneStep, StateLayout, States
 from roadworthy.verification.twins import TWINS, moved_inputs, moved_memory
 
 # Steps for which what has departed counts as departed: chaos comes back by chance, a comparison
@@ -32,8 +32,8 @@ class Departures:
     """An own run of the graph, and how far from it an artifact's run may be: name → (states, …)."""
 
     states: States
-    results: Arrays
-    departed: Arrays
+    results: Values
+    departed: Values
 
 
 def twins_in_turn(yardstick: Yardstick, layout: StateLayout, script: Run) -> tuple[int, ...]:
@@ -65,9 +65,9 @@ def departures(
     memory = {name: np.stack([value] * (near.count + far.count)) for name, value in initial.items()}
     inputs: list[Arrays] = []
     memories: list[Arrays] = []
-    results: list[Arrays] = []
-    departed: list[Arrays] = []
-    own: list[Arrays] = []
+    results: list[Values] = []
+    departed: list[Values] = []
+    own: list[Values] = []
     for step in range(script.steps):
         now = layout.joined([at(script.inputs, step)])
         begins = script.resets[step] if layout.rows_are_states else script.resets[step][:1]
@@ -86,7 +86,7 @@ def departures(
             function = turned(yardstick, rng, errors)
         other = far.step(function, now, _part(memory, split, None), rng, ulps=ulps)
         memory = {
-            name: np.concatenate([one[memory_key(name)], other[memory_key(name)]])
+            name: np.concatenate([one[remembered(name)], other[remembered(name)]])
             for name in initial
         }
         results.append({name: value[0] for name, value in one.items()})
@@ -130,7 +130,7 @@ class _Runs:
         rng: np.random.Generator,
         *,
         ulps: int,
-    ) -> Arrays:
+    ) -> Values:
         """One step of all runs, each moved; of those that are moved by one unit all but the first,
         which is the original's own."""
         signature = self._layout.signature
@@ -167,7 +167,7 @@ def _part(memory: Arrays, first: int, last: int | None) -> Arrays:
     return {name: value[first:last] for name, value in memory.items()}
 
 
-def _behind(steps: list[Arrays]) -> Arrays:
+def _behind(steps: list[dict[K, Array]]) -> dict[K, Array]:
     """The states of all steps, one step behind the other."""
     return {name: np.concatenate([each[name] for each in steps]) for name in steps[0]}
 

@@ -14,10 +14,9 @@ import numpy as np
 from roadworthy.runtime.policy import Policy
 from roadworthy.runtime.state import PolicyState
 from roadworthy.spec.port import Array, Port
-from roadworthy.spec.run import Arrays, Run, at
+from roadworthy.spec.run import Arrays, K, Run, Values, at, results
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.tolerance import ROUNDINGS, gaps
-from roadworthy.verification.states import results, with_memory
 
 # So many twins show how far rounding goes: more hardly move the largest of them.
 TWINS = 8
@@ -82,13 +81,15 @@ class OwnTwins:
         self._rng = np.random.default_rng(seed + 13)
         self._doubts = 0
 
-    def settled(self, run: Run, expected: Arrays, allowed: Arrays, *, free: bool) -> Arrays:
+    def settled(
+        self, run: Run, expected: Mapping[K, Array], allowed: Mapping[K, Array], *, free: bool
+    ) -> Values:
         """What came out of a run of the policy, with the expected values at its ties.
 
         In a `free` run memory starts anew where all rows are reset; in others it was set before
         each step. The policy carries the same as now afterwards.
         """
-        got = results(run)
+        got = run.results
         wrong = {
             name: _far(value, got[name], allowed.get(name)) for name, value in expected.items()
         }
@@ -122,10 +123,10 @@ class OwnTwins:
         before: PolicyState,
         run: Run,
         step: int,
-        expected: Arrays,
-        got: Arrays,
-        allowed: Arrays,
-    ) -> Arrays:
+        expected: Mapping[K, Array],
+        got: Values,
+        allowed: Mapping[K, Array],
+    ) -> dict[K, Array]:
         """Where twins of one step give what was expected, or are as far away as that."""
         inputs, within = at(run.inputs, step), at(allowed, step)
         comparable = [name for name, value in expected.items() if value.shape == got[name].shape]
@@ -139,14 +140,14 @@ class OwnTwins:
                 turned[name] |= _as_far(value, got[name][step], twin[name])
         return turned
 
-    def _twin(self, before: PolicyState, inputs: Mapping[str, Array]) -> Arrays:
+    def _twin(self, before: PolicyState, inputs: Mapping[str, Array]) -> Values:
         policy, ulps = self._policy, int(ROUNDINGS)
         policy.restore(before)
         # Before the first step the memory is the initial value, in as many rows as will come.
         if policy.signature.memory and not before.fresh:
             policy.set_memory(moved_memory(before.memory, self._rng, ulps=ulps))
         outputs = policy.step(moved_inputs(policy.signature, inputs, self._rng, ulps=ulps))
-        return with_memory(outputs, policy.memory)
+        return results(outputs, policy.memory)
 
 
 def _as_far(truth: Array, value: Array, twin: Array) -> Array:

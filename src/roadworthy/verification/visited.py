@@ -11,12 +11,12 @@ from roadworthy.errors import UsageError
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Run, retrace
+from roadworthy.spec.run import Key, Run, remembered, retrace
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.comparison import Comparison
 from roadworthy.verification.judging import Judge
 from roadworthy.verification.originals.original import NoYardstick, Yardstick
-from roadworthy.verification.states import Index, StateLayout, memory_key, timed, with_clock
+from roadworthy.verification.states import Index, StateLayout, timed, with_clock
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ class Visited:
         first = comparison.add_judged(judged, got, self._locate, count=steps)
         return Compared(comparison, judge, None if first is None else self._failing(judge, first))
 
-    def _locate(self, port: str, state: int, inside: Index) -> tuple[int, Index]:
+    def _locate(self, port: Key, state: int, inside: Index) -> tuple[int, Index]:
         return self.layout.locator(self.runs)(port, state, inside)
 
     def _failing(self, judge: Judge, state: int) -> FailingStep:
@@ -95,13 +95,13 @@ class Visited:
 def refuse_other_ports(run: Run, policy: Policy) -> None:
     """An error if the artifact does not give, and remember, what the original does."""
     signature = policy.signature
-    expected = {*run.outputs, *map(memory_key, run.memory)}
-    got = {port.name for port in signature.outputs}
-    got |= {memory_key(each.name) for each in signature.memory}
+    expected = {*run.outputs, *map(remembered, run.memory)}
+    got: set[Key] = {port.name for port in signature.outputs}
+    got |= {remembered(each.name) for each in signature.memory}
     if expected != got:
         raise UsageError(
-            f"the live original gives {', '.join(map(repr, sorted(expected)))}, "
-            f"the bundle {', '.join(map(repr, sorted(got)))}",
+            f"the live original gives {', '.join(map(repr, sorted(map(str, expected))))}, "
+            f"the bundle {', '.join(map(repr, sorted(map(str, got))))}",
             where="against",
             hint="pass the policy that the bundle was exported from, or export again",
         )

@@ -170,7 +170,7 @@ def is_plain(value: object) -> bool:
 def is_written_here(kind: type) -> bool:
     """Whether a class is the author's: neither a library's nor Python's."""
     package = kind.__module__.partition(".")[0]
-    return is_authors_class(kind) and package not in sys.stdlib_module_names
+    return package not in sys.stdlib_module_names and is_authors_class(kind)
 
 
 def root(name: str, value: Any) -> Slot:

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from roadworthy.operators.table import known
+from roadworthy.operators.table import OPERATORS
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Arrays, Steppable
 from roadworthy.verification.originals.interpreting import chosen_by_row
+
+_CHOICES = frozenset(operator.name for operator in OPERATORS if operator.chooses)
 
 
 class _ChoiceRecorder(TorchFunctionMode):
@@ -28,7 +30,7 @@ class _ChoiceRecorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if known(getattr(func, "__name__", "")).chooses:
+        if getattr(func, "__name__", "") in _CHOICES:
             value = args[0] if args else kwargs["input"]
             if chosen_by_row(value, args[1:], kwargs) and all(value is not e for e in self.found):
                 self.found.append(value)
@@ -40,7 +42,7 @@ class _WatchedChoices:
 
     def __init__(self, live: Steppable) -> None:
         self._live = live
-        self.logits: tuple[Array, ...] = ()
+        self.logits: list[tuple[Array, ...]] = []
 
     def reset(self, mask: Array | None = None) -> None:
         self._live.reset(mask)
@@ -49,7 +51,7 @@ class _WatchedChoices:
         recorder = _ChoiceRecorder()
         with recorder:
             outputs = self._live.step(inputs)
-        self.logits = tuple(each.detach().cpu().numpy().copy() for each in recorder.found)
+        self.logits.append(tuple(each.detach().cpu().numpy().copy() for each in recorder.found))
         return outputs
 
     @property
@@ -59,6 +61,6 @@ class _WatchedChoices:
 
 @contextmanager
 def watched(opened: AbstractContextManager[Steppable]) -> Iterator[_WatchedChoices]:
-    """The opened original, with the logits of its last step."""
+    """The opened original, with the logits of its steps."""
     with opened as live:
         yield _WatchedChoices(live)

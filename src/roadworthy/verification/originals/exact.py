@@ -25,7 +25,7 @@ from roadworthy.operators.asking import writes
 from roadworthy.operators.table import known
 from roadworthy.operators.walking import lifted, name_of, reached, varying
 from roadworthy.spec.port import Array, Memory, Port
-from roadworthy.spec.run import Arrays
+from roadworthy.spec.run import Key, Values, numbered, remembered
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.originals.graph_code import GraphCode
 from roadworthy.verification.originals.interpreting import (
@@ -114,7 +114,7 @@ class GraphYardstick:
             self._work = counter.get_total_flops()
         return self._work
 
-    def _cut_from_floats(self, graph: torch.fx.Graph) -> Iterator[str]:
+    def _cut_from_floats(self, graph: torch.fx.Graph) -> Iterator[Key]:
         """The outputs of whole numbers that were floats in the node before."""
         (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
         for name, node in self._named(returned).items():
@@ -124,7 +124,7 @@ class GraphYardstick:
                 if before.meta["val"].is_floating_point() and _is_whole(node.meta["val"]):
                     yield name
 
-    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         recorder = Recording(self._module) if self._chooses else None
         return self._run(recorder, self._lifted, inputs, memory)
 
@@ -136,7 +136,7 @@ class GraphYardstick:
         ulps: int,
         seed: int,
         errors: TurningErrors | None = None,
-    ) -> Arrays:
+    ) -> Values:
         if not self.turning:
             return self.rounded(inputs, memory)
         if not isinstance(errors, _Errors):
@@ -153,7 +153,7 @@ class GraphYardstick:
 
     def shaken(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
-    ) -> Arrays:
+    ) -> Values:
         if self._code is not None:
             return self._run(None, self._lifted, inputs, memory, self._code.shaken(ulps, seed))
         return self._run(Shaking(self._module, ulps, seed), self._lifted, inputs, memory)
@@ -176,13 +176,13 @@ class GraphYardstick:
             for node, value in apart.items()
         }
 
-    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values | None:
         recorder = Exact(self._module) if self._code is None else None
         return self._exactly(recorder, inputs, memory)
 
     def _exactly(
         self, recorder: Exact | None, inputs: Mapping[str, Array], memory: Mapping[str, Array]
-    ) -> Arrays | None:
+    ) -> Values | None:
         if self.inexact:
             return None
         if self._doubles is None:
@@ -205,7 +205,7 @@ class GraphYardstick:
         memory: Mapping[str, Array],
         code: Callable[..., Any] | None = None,
         convert: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
-    ) -> Arrays:
+    ) -> Values:
         """One step; without a recorder `code` is run, or the graph's own: that is faster."""
         values = self._values(inputs, memory)
         arguments = [torch.from_numpy(np.array(value)) for value in values]
@@ -224,22 +224,22 @@ class GraphYardstick:
             raise NoYardstick(f"{type(error).__name__}: {error}".splitlines()[0]) from error
         named = self._named(results)
         logits = [] if recorder is None else recorder.logits
-        named |= {f"logits {index}": each for index, each in enumerate(logits)}
+        named |= numbered(logits)
         return {name: value.detach().numpy().copy() for name, value in named.items()}
 
     def _values(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> list[Array]:
         values = [inputs[port.name] for port in self._signature.inputs]
         return values + [memory[each.name] for each in self._signature.memory]
 
-    def _named(self, results: Any) -> dict[str, Any]:
+    def _named(self, results: Any) -> dict[Key, Any]:
         """What the graph returns, by the names of outputs and memories."""
         returned = [
             result
             for spec, result in zip(self._specs.output_specs, results, strict=True)
             if spec.kind is OutputKind.USER_OUTPUT
         ]
-        names = [port.name for port in self._signature.outputs]
-        names += [f"memory {each.name}" for each in self._signature.memory]
+        names: list[Key] = [port.name for port in self._signature.outputs]
+        names += [remembered(each.name) for each in self._signature.memory]
         return dict(zip(names, returned, strict=True))
 
 

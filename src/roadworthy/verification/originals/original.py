@@ -14,7 +14,16 @@ from roadworthy.errors import Finding
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import Array
-from roadworthy.spec.run import Arrays, Choosing, Run, Steppable, draw_resets, outputs_of
+from roadworthy.spec.run import (
+    Arrays,
+    Choosing,
+    Key,
+    Run,
+    Steppable,
+    Values,
+    draw_resets,
+    outputs_of,
+)
 from roadworthy.spec.sampling import Sampling
 from roadworthy.spec.signature import Signature
 from roadworthy.spec.trace import Trace
@@ -37,16 +46,16 @@ class Yardstick(Protocol):
     """The original as two pure functions of one step: PyTorch's float32, and the exact one.
 
     Both take the inputs and the memory before the step, for any rows that the signature allows,
-    and give the outputs by port, the next memory as `memory <name>`, and the logits behind each
-    choice as `logits <number>`. All raise `NoYardstick` where the graph cannot be run.
+    and give the outputs by port, the next memory and the logits behind each choice by keys of
+    their own. All raise `NoYardstick` where the graph cannot be run.
     """
 
-    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays:
+    def rounded(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values:
         """One step in the policy's own precision, by PyTorch's own kernels."""
 
     def shaken(
         self, inputs: Mapping[str, Array], memory: Mapping[str, Array], *, ulps: int, seed: int
-    ) -> Arrays:
+    ) -> Values:
         """As `rounded`, with every result that rounds moved by up to some units in the last
         place: where inputs that are moved are lost in a saturated layer, this is not."""
 
@@ -58,7 +67,7 @@ class Yardstick(Protocol):
         ulps: int,
         seed: int,
         errors: TurningErrors | None = None,
-    ) -> Arrays:
+    ) -> Values:
         """As `rounded`, with what enters a choice, a sort or a rounding moved by some units in
         the last place: equal values come in another order. `errors` were measured at states close
         to these, each of which may come several times, one round behind the other."""
@@ -68,7 +77,7 @@ class Yardstick(Protocol):
     ) -> TurningErrors | None:
         """The errors at these states, for `turned`; None where each call measures its own."""
 
-    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Arrays | None:
+    def exact(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> Values | None:
         """The same step in float64; None where the graph cannot be run in it."""
 
     def work(self, inputs: Mapping[str, Array], memory: Mapping[str, Array]) -> int:
@@ -84,7 +93,7 @@ class Yardstick(Protocol):
         """Whether no little step of any value can make a large one of the results."""
 
     @property
-    def quantities(self) -> frozenset[str]:
+    def quantities(self) -> frozenset[Key]:
         """The outputs that are whole numbers cut from floats, such as ticks of a motor: next to
         the right one there is a nearly right one, as with no choice."""
 

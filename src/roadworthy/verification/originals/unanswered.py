@@ -10,7 +10,7 @@ import numpy as np
 
 from roadworthy.spec.corners import corners
 from roadworthy.spec.port import BATCH, Array, Memory, Port
-from roadworthy.spec.run import Arrays, Steppable
+from roadworthy.spec.run import Key, Steppable, Values, remembered, results
 from roadworthy.spec.samples import draw_ordinary
 from roadworthy.spec.sampling import NO_NUMBER, RAISES, Sampling
 from roadworthy.spec.signature import Signature
@@ -70,29 +70,29 @@ def _unanswered(
     return found
 
 
-def _answer(live: Steppable, inputs: Mapping[str, Array]) -> Arrays | None:
+def _answer(live: Steppable, inputs: Mapping[str, Array]) -> Values | None:
     """Outputs and memory after one step from the beginning; None where the original raises."""
     live.reset()
     try:
         outputs = live.step(inputs)
     except Exception:  # whatever the user's module raises
         return None
-    return outputs | {f"memory {name}": value for name, value in live.memory.items()}
+    return results(outputs, live.memory)
 
 
 class _NumbersSeen:
     """Tells which rows of an answer are numbers, in the values that usually are."""
 
-    def __init__(self, signature: Signature, usual: set[str]) -> None:
-        ports: dict[str, Port | Memory] = {each.name: each for each in signature.outputs}
-        ports |= {f"memory {each.name}": each for each in signature.memory}
+    def __init__(self, signature: Signature, usual: set[Key]) -> None:
+        ports: dict[Key, Port | Memory] = {each.name: each for each in signature.outputs}
+        ports |= {remembered(each.name): each for each in signature.memory}
         self._axes = {
             name: each.shape.index(BATCH) if BATCH in each.shape else None
             for name, each in ports.items()
             if name in usual
         }
 
-    def rows(self, answer: Arrays, rows: int) -> Array:
+    def rows(self, answer: Values, rows: int) -> Array:
         fine = np.ones(rows, dtype=bool)
         for name, axis in self._axes.items():
             finite = np.isfinite(answer[name])

@@ -75,20 +75,24 @@ def left_beside(source: Source) -> Iterator[Finding]:
     """
     if source.normalizer is not None:
         return
-    inside = {id(slot.value) for slot in held(source.module).values()}
+    inside: set[int] | None = None
     for owner in owners(source.module):
         if not is_authors_class(type(owner)):
             continue
-        for each in below(type(owner).__name__, owner, inside=False):
-            shape = tuple(each.mean.shape)
+        for pair in below(type(owner).__name__, owner, inside=False):
+            shape = tuple(pair.mean.shape)
             fits = any(tuple(t.shape[-len(shape) :]) == shape for t in source.tensors.values())
-            if not each.untouched and id(each.mean) not in inside and shape and fits:
+            if pair.untouched or not shape or not fits:
+                continue
+            if inside is None:  # looked for where there is something to tell from it
+                inside = {id(slot.value) for slot in held(source.module).values()}
+            if id(pair.mean) not in inside:
                 yield Finding(
                     code="RW162",
-                    where=each.where,
+                    where=pair.where,
                     what="holds statistics of observations beside the policy, and the export has "
                     "no normaliser",
-                    hint=f"pass normalizer={passed(each)}, or normalizer=torch.nn.Identity() if "
+                    hint=f"pass normalizer={passed(pair)}, or normalizer=torch.nn.Identity() if "
                     "the policy was trained without it",
                     severity="warning",
                 )
