@@ -18,7 +18,9 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 # Everyone may use it, and it uses nobody.
 BASE = {"errors"}
-CAPTURING = {"errors", "targets", "spec", "operators", "program", "source", "capture"}
+CAPTURING = {
+    "errors", "targets", "spec", "operators", "inspection", "program", "source", "capture",
+}  # fmt: skip
 ASKING = {"errors", "targets", "spec", "runtime", "envs", "originals", "verification"}
 CORE = {
     *CAPTURING, *ASKING, "cfile", "cfolder", "backends", "doctor", "environment", "frameworks",
@@ -29,9 +31,10 @@ MAY_IMPORT = {
     "targets": {"errors"},
     "spec": {"errors", "targets"},
     "operators": {"errors"},
+    "inspection": {"errors", "spec", "operators"},
     "program": {"errors", "spec"},
     "source": {"errors", "spec"},
-    "capture": {"errors", "spec", "operators", "program", "source"},
+    "capture": {"errors", "spec", "operators", "inspection", "program", "source"},
     "cfile": {"errors", "spec"},
     "cfolder": {"errors", "spec", "cfile"},
     "runtime": {"errors", "targets", "spec", "cfile"},

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import UsageError
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.source import Source
 from roadworthy.spec.layout import pack, ports_of
 

@@ -23,8 +23,8 @@ from roadworthy.capture.memory import (
     attribute_start,
     is_first_input,
 )
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import UsageError
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.source import Argument, Attribute, Source
 
 # The first call may build what the second finds, and a number moves at every call or seldom.

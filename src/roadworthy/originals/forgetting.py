@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from roadworthy.capture.memory import Slot, Tensors
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import Finding
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.originals.calling import caller
 from roadworthy.source import Source
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.distributions import Distribution
 
-from roadworthy.capture.state.reach import Slot
 from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.reach import Slot
 from roadworthy.originals.advisories import never_updated
 from roadworthy.source import Source
 from roadworthy.spec.port import Array

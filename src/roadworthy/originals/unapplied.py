@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from roadworthy.capture.memory import Slot, Tensors
-from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.state.unread import held, read
 from roadworthy.errors import Finding
 from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.snapshot import preserved
+from roadworthy.inspection.unread import held, read
 from roadworthy.originals.calling import caller
 from roadworthy.originals.owners import owners
 from roadworthy.originals.statistics import (

@@ -16,9 +16,9 @@ import torch
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.forms import walked
 from roadworthy.capture.memory import Slot, Tensors, attribute
-from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.state.reach import Reach, root
 from roadworthy.errors import ExportError
+from roadworthy.inspection.reach import Reach, root
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.source import Attribute
 from roadworthy.spec.tolerance import SAME_POLICY
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from roadworthy.capture.state.unwatched import unwatched
 from roadworthy.errors import Finding
 from roadworthy.frameworks.managers.dialect import Candidate, Ring
 from roadworthy.frameworks.managers.named import NamedManagers
 from roadworthy.frameworks.managers.rings import of_groups
 from roadworthy.frameworks.mjlab import buffers, facts, outputs, problems, robot, state
+from roadworthy.inspection.unwatched import unwatched
 from roadworthy.spec.robot import Robot
 
 Written = Literal["targets", "ctrl"]
