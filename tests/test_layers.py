@@ -18,7 +18,7 @@ HEAVY = {"torch", "onnx", "onnxscript", "onnx_ir"}
 
 # Everyone may use it, and it uses nobody.
 BASE = {"errors"}
-CAPTURING = {"errors", "spec", "operators", "capture"}
+CAPTURING = {"errors", "spec", "operators", "inspection", "capture"}
 ASKING = {"errors", "spec", "runtime", "runtime.gym", "verification.originals", "verification"}
 CORE = {
     *CAPTURING, *ASKING, "targets.c", "targets.c.folder", "targets", "doctor", "environment",
@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "errors": set(),
     "spec": {"errors"},
     "operators": {"errors"},
-    "capture": {"errors", "spec", "operators"},
+    "inspection": {"errors", "spec", "operators"},
+    "capture": {"errors", "spec", "operators", "inspection"},
     "targets.c": {"errors", "spec"},
     "targets.c.folder": {"errors", "spec", "targets.c"},
     "runtime": {"errors", "spec", "targets.c"},

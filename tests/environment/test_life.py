@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import roadworthy as rw
-from roadworthy.capture.snapshot import Snapshot
 from roadworthy.environment import Memory
 from roadworthy.environment.free_run import free_run
 from roadworthy.environment.horizon import Horizon
@@ -18,6 +17,7 @@ from roadworthy.environment.life import LEAST_STEPS, Life
 from roadworthy.environment.nudging import Suspect, Trials
 from roadworthy.environment.source import describe
 from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.inspection.snapshot import Snapshot
 from roadworthy.verification.originals.original import NoYardstick
 from tests.environment.test_simulator_habits import Cart, actor
 

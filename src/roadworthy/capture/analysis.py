@@ -14,19 +14,19 @@ from roadworthy.capture import probe
 from roadworthy.capture.call_style import call_style
 from roadworthy.capture.compose import ComposedPolicy, PureStep
 from roadworthy.capture.memory import Slot, Tensors
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Attribute, Source
 from roadworthy.capture.stages import declared_slots
 from roadworthy.capture.state.fast_path import refuse_other_path
-from roadworthy.capture.state.first_call import FirstCall
 from roadworthy.capture.state.ports import refuse_plain_state, refuse_swapped_memory
-from roadworthy.capture.state.reach import root
 from roadworthy.capture.state.refusing import refuse_state
 from roadworthy.capture.state.resets import refuse_resets
 from roadworthy.capture.state.starts import declaration_of, made_at_first, refuse_other_start
 from roadworthy.capture.state.threads import refuse_threads
 from roadworthy.capture.state.ties import refuse_cut_ties
 from roadworthy.errors import ExportError, Finding, UsageError
+from roadworthy.inspection.first_call import FirstCall
+from roadworthy.inspection.reach import root
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.port import BATCH, About, Port
 from roadworthy.spec.signature import Action, Signature
 from roadworthy.spec.transforms import ActionStep, Argmax, Clip, MultiDiscrete, ScaleToBounds

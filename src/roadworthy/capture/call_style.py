@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.layout import pack, ports_of
 
 Style = Literal["by_name", "one_argument", "one_mapping"]

@@ -16,14 +16,14 @@ from roadworthy.capture.program import Program, source_name
 from roadworthy.capture.recipe import recipe
 from roadworthy.capture.rows import refuse_changing_rows
 from roadworthy.capture.sampling import sampling_of
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Source
 from roadworthy.capture.state.draws import refuse_draws
 from roadworthy.capture.state.hiding import own_code, refuse_hiding
-from roadworthy.capture.state.trail import Trail
 from roadworthy.capture.traceable import traceable
 from roadworthy.errors import ExportError, Finding
 from roadworthy.errors.lines import quoted_line
+from roadworthy.inspection.snapshot import preserved
+from roadworthy.inspection.trail import Trail
 from roadworthy.spec.signature import Signature
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from roadworthy.capture.failures.capture_rules import WRITES_DATA
-from roadworthy.capture.state.entered import is_authors_code
 from roadworthy.errors.lines import source_line
+from roadworthy.inspection.entered import is_authors_code
 
 _LOST = "fake tensor in the exported program constant's list"
 

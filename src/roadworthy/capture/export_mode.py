@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 
 from roadworthy.capture.devices import named_devices_are_here, new_tensors_are_here
-from roadworthy.capture.iterators import ignoring
 from roadworthy.capture.plain_parts import plain_parts
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Source
-from roadworthy.capture.walking import walk
 from roadworthy.errors import UsageError
+from roadworthy.inspection.iterators import ignoring
+from roadworthy.inspection.snapshot import preserved
+from roadworthy.inspection.walking import walk
 
 # New objects after which Python may look for cycles; usually 700.
 SELDOM = 50_000

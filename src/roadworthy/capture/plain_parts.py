@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.walking import is_tensordict
 from roadworthy.errors import UsageError
+from roadworthy.inspection.walking import is_tensordict
 
 
 @contextmanager

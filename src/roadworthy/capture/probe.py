@@ -23,10 +23,10 @@ from roadworthy.capture.memory import (
     one_row,
     with_grouped,
 )
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.state.starts import Works, declaration_of, made_at_first
 from roadworthy.errors import ExportError, RoadworthyError, UsageError
 from roadworthy.errors.lines import current_line
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.tolerance import SAME_POLICY
 
 Results = tuple[torch.Tensor, ...]

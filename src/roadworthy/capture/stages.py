@@ -23,9 +23,9 @@ from roadworthy.capture.memory import (
     attribute_start,
     is_first_input,
 )
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Argument, Attribute, Source
 from roadworthy.errors import UsageError
+from roadworthy.inspection.snapshot import preserved
 
 # The first call may build what the second finds, and a number moves at every call or seldom.
 CALLS = 3

@@ -8,11 +8,11 @@ import torch
 
 from roadworthy.capture.call_style import call_style
 from roadworthy.capture.export_mode import analysis_mode
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Attribute, Source
-from roadworthy.capture.state.first_call import FirstCall
-from roadworthy.capture.state.reach import root
-from roadworthy.capture.state.trail import Trail
+from roadworthy.inspection.first_call import FirstCall
+from roadworthy.inspection.reach import root
+from roadworthy.inspection.snapshot import preserved
+from roadworthy.inspection.trail import Trail
 from roadworthy.spec.layout import pack
 
 Lines = frozenset[tuple[str, int]]

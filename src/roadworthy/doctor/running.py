@@ -6,8 +6,8 @@ import torch
 
 from roadworthy.capture import probe
 from roadworthy.capture.analysis import TRACED_ROWS, ModuleAnalysis
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import RoadworthyError
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.port import BATCH
 from roadworthy.spec.tolerance import INFLUENCE
 

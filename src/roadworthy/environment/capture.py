@@ -14,7 +14,6 @@ import torch
 from roadworthy.capture.export_mode import collecting_rarely, one_thread, uncompiled
 from roadworthy.capture.memory import one_row
 from roadworthy.capture.program import Program, source_name
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitution import Read
 from roadworthy.environment import registration
 from roadworthy.environment.exportable import ExportableEnvironment
@@ -33,6 +32,7 @@ from roadworthy.environment.ticks import eager, watch_ticks
 from roadworthy.environment.two_rates import TwoRates
 from roadworthy.environment.unseen import constants, unseen
 from roadworthy.errors import ExportError, Finding
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.port import BATCH, About, Array, Memory, Port, freeze

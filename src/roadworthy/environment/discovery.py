@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import torch
 
 from roadworthy.capture.export_mode import one_thread, uncompiled
-from roadworthy.capture.snapshot import changed, preserved, values
 from roadworthy.environment.exportable import ExportableEnvironment
 from roadworthy.environment.hidden import Hidden, hidden
 from roadworthy.environment.movement import movement
@@ -19,6 +18,7 @@ from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.environment.stepping import captured_halves, set_evaluation_mode
 from roadworthy.environment.unseen import constants
 from roadworthy.errors.unforeseen import answers
+from roadworthy.inspection.snapshot import changed, preserved, values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

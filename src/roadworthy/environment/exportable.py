@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.context import ContextManager
 from roadworthy.errors import Finding
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.port import About
 from roadworthy.spec.robot import Robot
 

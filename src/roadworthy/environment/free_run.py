@@ -14,12 +14,12 @@ import numpy as np
 
 from roadworthy.capture.devices import whole_float32
 from roadworthy.capture.export_mode import one_thread, uncompiled
-from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.horizon import Horizon
 from roadworthy.environment.life import LEAST_STEPS, Life, arrays
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.environment.stepping import set_evaluation_mode
 from roadworthy.environment.ticks import eager, watch_ticks
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.runtime.policy import Policy
 from roadworthy.spec.certificate import Check
 from roadworthy.spec.run import record_free, remembered

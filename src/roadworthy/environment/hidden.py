@@ -19,9 +19,6 @@ from typing import Literal
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import Snapshot, preserved
-from roadworthy.capture.state.standins import Ledger, stand_in
-from roadworthy.capture.state.watch import use_of
 from roadworthy.capture.substitution import Read
 from roadworthy.environment.assigned import is_held_by_port
 from roadworthy.environment.components import Input, Memory, Output
@@ -33,6 +30,9 @@ from roadworthy.environment.reaching import Reach
 from roadworthy.environment.running import halves
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding
+from roadworthy.inspection.snapshot import Snapshot, preserved
+from roadworthy.inspection.standins import Ledger, stand_in
+from roadworthy.inspection.watch import use_of
 from roadworthy.spec.port import Array
 
 Kind = Literal["Input", "Memory", "Output"]

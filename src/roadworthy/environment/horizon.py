@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from roadworthy.capture.state.reach import names_in
-from roadworthy.capture.walking import walk
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.reach import names_in
+from roadworthy.inspection.walking import walk
 from roadworthy.operators.table import known
 
 LEAST_STEPS = 32

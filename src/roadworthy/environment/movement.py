@@ -11,15 +11,15 @@ import numpy as np
 import torch
 
 from roadworthy.capture.devices import whole_float32
-from roadworthy.capture.snapshot import Snapshot, Value, preserved, same, values
 from roadworthy.capture.substitution import Read
-from roadworthy.capture.walking import held
 from roadworthy.environment.horizon import Horizon, horizon
 from roadworthy.environment.life import LEAST_STEPS, Life
 from roadworthy.environment.paths import Place, find
 from roadworthy.environment.source import EnvironmentSource, Tensors
 from roadworthy.environment.ticks import LiveRun, eager, watch_ticks
 from roadworthy.environment.unreached import Lines, Unreached, lines_noted, unreached
+from roadworthy.inspection.snapshot import Snapshot, Value, preserved, same, values
+from roadworthy.inspection.walking import held
 from roadworthy.spec.port import Array
 
 # Walking through a whole simulator takes long: then only at some of the steps.

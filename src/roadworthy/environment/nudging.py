@@ -11,10 +11,10 @@ from itertools import zip_longest
 
 import torch
 
-from roadworthy.capture.snapshot import Snapshot
 from roadworthy.environment.circumstances import CIRCUMSTANCES, Circumstance, put
 from roadworthy.environment.components import GetTensor
 from roadworthy.environment.source import EnvironmentSource, results
+from roadworthy.inspection.snapshot import Snapshot
 from roadworthy.spec.port import Array
 from roadworthy.spec.tolerance import INFLUENCE
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roadworthy.capture.walking import ATTRIBUTE, Keys, places
+from roadworthy.inspection.walking import ATTRIBUTE, Keys, places
 
 # Where a module keeps what is said as its attribute.
 _MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.numbers import WRITTEN, Number, write
 from roadworthy.environment.source import ACTIONS, CLOCK, OBSERVATIONS, EnvironmentSource
 from roadworthy.errors import Finding, UsageError
+from roadworthy.inspection.snapshot import preserved
 
 CONTRACT_DTYPES = (torch.float32, torch.int32, torch.bool)
 

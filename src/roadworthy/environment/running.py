@@ -11,23 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from roadworthy.capture.putting_back import put_back
-from roadworthy.capture.snapshot import preserved
-from roadworthy.capture.state.asking import Question
-from roadworthy.capture.state.entered import Entered
-from roadworthy.capture.state.keeping import Keeper
-from roadworthy.capture.state.moment import Moment, moment
-from roadworthy.capture.state.reach import (
+from roadworthy.environment.source import EnvironmentSource, results
+from roadworthy.environment.ticks import eager
+from roadworthy.errors import Finding
+from roadworthy.inspection.asking import Question
+from roadworthy.inspection.entered import Entered
+from roadworthy.inspection.keeping import Keeper
+from roadworthy.inspection.moment import Moment, moment
+from roadworthy.inspection.putting_back import put_back
+from roadworthy.inspection.reach import (
     ATOMS,
     Slot,
     is_plain,
     root,
 )
-from roadworthy.capture.state.standins import Ledger
-from roadworthy.capture.state.watch import GENERATORS, Call, put_stand_in, use_of, watched
-from roadworthy.environment.source import EnvironmentSource, results
-from roadworthy.environment.ticks import eager
-from roadworthy.errors import Finding
+from roadworthy.inspection.snapshot import preserved
+from roadworthy.inspection.standins import Ledger
+from roadworthy.inspection.watch import GENERATORS, Call, put_stand_in, use_of, watched
 
 # A counter moves at every step; what moves later, the long run sees.
 WATCHED_STEPS = 3

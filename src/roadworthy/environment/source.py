@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.actor import ExportableActor
 from roadworthy.environment.components import GetTensor, Input, Memory, Output, is_number
 from roadworthy.environment.exportable import ExportableEnvironment, Observations
 from roadworthy.environment.numbers import Number, located
 from roadworthy.errors import UsageError
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.port import BATCH
 
 ACTIONS, OBSERVATIONS, CLOCK = "actions", "obs", "ctx.step_count"

@@ -10,10 +10,8 @@ import torch
 from torch.export.passes import move_to_device_pass
 
 from roadworthy.capture.failures import capture_failure
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.substitution import Read, Substitution, regions
 from roadworthy.capture.traceable import traceable
-from roadworthy.capture.walking import walk
 from roadworthy.environment.exportable import ExportableEnvironment, register_idle_hooks
 from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.reaching import Reach, reach
@@ -23,6 +21,8 @@ from roadworthy.environment.source import (
     Half,
     results,
 )
+from roadworthy.inspection.snapshot import preserved
+from roadworthy.inspection.walking import walk
 from roadworthy.spec.port import BATCH
 
 

@@ -11,10 +11,10 @@ import torch
 
 from roadworthy.capture.devices import whole_float32
 from roadworthy.capture.export_mode import uncompiled
-from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.numbers import write
 from roadworthy.environment.source import EnvironmentSource, Tensors, results
 from roadworthy.environment.stepping import set_evaluation_mode
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.port import Array
 
 

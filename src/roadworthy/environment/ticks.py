@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import Snapshot, preserved
-from roadworthy.capture.walking import walk
 from roadworthy.environment.components import GetTensor
 from roadworthy.environment.exportable import Observations
 from roadworthy.environment.numbers import WRITTEN
 from roadworthy.environment.source import EnvironmentSource, Tensors, copied
 from roadworthy.errors import ExportError, Finding
+from roadworthy.inspection.snapshot import Snapshot, preserved
+from roadworthy.inspection.walking import walk
 
 # The methods of an environment that are captured.
 _CAPTURED = ("compute_observations", "process_actions", "apply_actions")

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roadworthy.capture.state.entered import is_authors_code
-from roadworthy.capture.walking import walk
 from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.entered import is_authors_code
+from roadworthy.inspection.walking import walk
 
 _ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _WRITING = ("append", "appendleft", "extend", "pop", "popleft", "insert", "clear", "update", "add")

@@ -35,7 +35,7 @@ def user_line(error: BaseException) -> str:
 def culprit(error: BaseException) -> tuple[str, bool]:
     """Where an error came from, whatever library raised it below; and whether that is the user's.
 
-    Ours is named from the root of the package, `capture/snapshot.py:197 (the code)`.
+    Ours is named from the root of the package, `inspection/snapshot.py:197 (the code)`.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         place = Path(frame.filename).resolve()

@@ -15,7 +15,7 @@ import torch
 import warp
 
 import roadworthy as rw
-from roadworthy.capture.walking import mutable
+from roadworthy.inspection.walking import mutable
 from tests.adapters.mjlab.living import compare
 from tests.adapters.mjlab.tasks import CARTPOLE, GO1, actor, delayed, history, made, short_episodes
 

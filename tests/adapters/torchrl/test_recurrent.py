@@ -15,8 +15,8 @@ from torchrl.envs import BatchSizeTransform
 from torchrl.modules import GRUModule, LSTMModule, set_recurrent_mode
 
 import roadworthy as rw
-from roadworthy.capture.snapshot import changed, values
 from roadworthy.errors import UsageError
+from roadworthy.inspection.snapshot import changed, values
 from tests.adapters.torchrl.policies import EXAMPLE, exported, seeded
 
 STEPS, ROWS = 1000, 3

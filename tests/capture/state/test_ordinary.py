@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
-from roadworthy.capture.snapshot import preserved
+from roadworthy.inspection.snapshot import preserved
 from tests.capture.state.ordinary import ORDINARY, Gait, Header
 from tests.capture.state.wrong import Base
 from tests.environment.robot import feedforward

@@ -15,8 +15,8 @@ import torch.overrides
 
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.memory import Tensors
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import ExportError
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.tolerance import SAME_POLICY
 
 _KINDS = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer)

@@ -7,8 +7,8 @@ import linecache
 from pathlib import Path
 from types import CodeType
 
-from roadworthy.capture.state.trail import Trail
 from roadworthy.errors import ExportError
+from roadworthy.inspection.trail import Trail
 
 _INSTALLED = {"site-packages", "dist-packages"}
 

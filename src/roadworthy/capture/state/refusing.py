@@ -12,11 +12,11 @@ import torch
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.failures import explained
 from roadworthy.capture.memory import Tensors
-from roadworthy.capture.state.asking import Question
-from roadworthy.capture.state.reach import Slot, root
 from roadworthy.capture.state.starts import Works, declaration_of, made_at_first, memory_name
-from roadworthy.capture.state.watch import GENERATORS, State, watched
 from roadworthy.errors import ExportError, Finding
+from roadworthy.inspection.asking import Question
+from roadworthy.inspection.reach import Slot, root
+from roadworthy.inspection.watch import GENERATORS, State, watched
 
 NORMALIZER = "normalizer="  # not to be mistaken for an attribute of that name
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)

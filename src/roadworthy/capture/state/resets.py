@@ -11,8 +11,8 @@ import torch
 from roadworthy.capture import memory as remembered
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.memory import Tensors, alike, as_tensor
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import ExportError, Finding
+from roadworthy.inspection.snapshot import preserved
 
 _NAMES = ("reset", "reset_memory", "reset_hidden", "reset_state", "reset_states")
 

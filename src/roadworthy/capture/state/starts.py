@@ -11,11 +11,11 @@ from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.failures import explained
 from roadworthy.capture.forms import copied
 from roadworthy.capture.memory import Slot, Tensors, alike, attribute, set_attribute
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import FIRST_INPUT, Attribute
-from roadworthy.capture.state.moment import moment
-from roadworthy.capture.state.reach import root
 from roadworthy.errors import ExportError
+from roadworthy.inspection.moment import moment
+from roadworthy.inspection.reach import root
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.tolerance import SAME_POLICY
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.capture.state.entered import is_authors_code
-from roadworthy.capture.state.reach import ATOMS, Reach, root
 from roadworthy.errors import ExportError, Finding
 from roadworthy.errors.lines import frame_line
+from roadworthy.inspection.entered import is_authors_code
+from roadworthy.inspection.reach import ATOMS, Reach, root
 
 # What every thread can see: sharing it says nothing.
 _EVERYBODYS = (types.ModuleType, types.FunctionType, type)

@@ -16,10 +16,10 @@ import torch
 from roadworthy.capture.compose import ComposedPolicy
 from roadworthy.capture.forms import walked
 from roadworthy.capture.memory import Slot, Tensors, attribute
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Attribute
-from roadworthy.capture.state.reach import Reach, root
 from roadworthy.errors import ExportError
+from roadworthy.inspection.reach import Reach, root
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.tolerance import SAME_POLICY
 
 # Queues pass a value on after some steps; longer ones than this are told from the first ones.

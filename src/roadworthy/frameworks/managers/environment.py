@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.environment.actor import ExportableActor, add_actor_memory
 from roadworthy.environment.assigned import Assigned
 from roadworthy.environment.components import Input, Memory, Output
@@ -21,6 +20,7 @@ from roadworthy.frameworks.managers.dialect import Dialect
 from roadworthy.frameworks.managers.problems import said
 from roadworthy.frameworks.managers.provenance import addresses, used_by
 from roadworthy.frameworks.managers.terms import Candidate
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.spec.port import About, Array
 from roadworthy.spec.robot import Robot
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from roadworthy.capture.state.unwatched import unwatched
 from roadworthy.errors import Finding
-from roadworthy.frameworks.managers.dialect import Dialect
+from roadworthy.frameworks.managers.dialect import Candidate, Dialect, Ring
 from roadworthy.frameworks.managers.problems import device_problem, finding, group_problems
 from roadworthy.frameworks.managers.terms import Candidate, Ring
 from roadworthy.frameworks.mjlab import robot, state
+from roadworthy.inspection.unwatched import unwatched
 from roadworthy.spec.robot import Robot
 
 Written = Literal["targets", "ctrl"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.errors import Finding, UsageError, did_you_mean, need
+from roadworthy.inspection.snapshot import preserved
 
 # rsl_rl's older names for the parts of an actor-critic, and those of today.
 _RENAMED = {"actor.": "mlp.", "actor_obs_normalizer.": "obs_normalizer."}

@@ -12,7 +12,6 @@ from tensordict.nn import InteractionType, TensorDictModuleBase
 from torch import Tensor, nn
 from torchrl.envs import EnvBase
 
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Rewriting, Source
 from roadworthy.errors import ExportError, Finding, RoadworthyError, UsageError
 from roadworthy.errors.lines import user_line
@@ -35,6 +34,7 @@ from roadworthy.frameworks.torchrl.stage import Stage
 from roadworthy.frameworks.torchrl.step import Step, Wiring
 from roadworthy.frameworks.torchrl.transforms import TransformStages
 from roadworthy.frameworks.torchrl.transforms import stages as transform_stages
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.runtime.gym.frame_skip import frame_skip_of
 from roadworthy.spec.port import About
 from roadworthy.spec.transforms import ActionStep, Normalizer

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from roadworthy.capture.memory import Slot, Tensors
-from roadworthy.capture.snapshot import preserved
 from roadworthy.capture.source import Source
 from roadworthy.errors import Finding
+from roadworthy.inspection.snapshot import preserved
 from roadworthy.verification.originals.calling import caller
 
 

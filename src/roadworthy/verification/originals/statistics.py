@@ -13,8 +13,8 @@ from torch import nn
 from torch.distributions import Distribution
 
 from roadworthy.capture.source import Source
-from roadworthy.capture.state.reach import Slot
 from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.reach import Slot
 from roadworthy.spec.port import Array
 from roadworthy.spec.transforms import EpsInsideRoot
 from roadworthy.verification.originals.advisories import never_updated

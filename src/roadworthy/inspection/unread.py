@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from roadworthy.capture.state.keeping import all_kept
-from roadworthy.capture.state.moment import moment
-from roadworthy.capture.state.reach import Slot, root
-from roadworthy.capture.state.standins import Ledger
-from roadworthy.capture.state.watch import Call, put_stand_in, use_of
+from roadworthy.inspection.keeping import all_kept
+from roadworthy.inspection.moment import moment
+from roadworthy.inspection.reach import Slot, root
+from roadworthy.inspection.standins import Ledger
+from roadworthy.inspection.watch import Call, put_stand_in, use_of
 
 Wanted = Callable[[Slot], bool]
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.iterators import Guard
-from roadworthy.capture.putting_back import (
+from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.iterators import Guard
+from roadworthy.inspection.putting_back import (
     ClassAttribute,
     Default,
     Holder,
@@ -24,8 +25,7 @@ from roadworthy.capture.putting_back import (
     Member,
     Variable,
 )
-from roadworthy.capture.walking import is_foreign_array, is_tensordict
-from roadworthy.errors.lines import is_authors_class
+from roadworthy.inspection.walking import is_foreign_array, is_tensordict
 
 # An environment can hold a whole simulator; past this many objects the rest is left alone.
 MOST_OBJECTS = 200_000

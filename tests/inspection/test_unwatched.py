@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from roadworthy.capture.state.entered import Entered
-from roadworthy.capture.state.unwatched import unwatched
 from roadworthy.environment.unreached import Lines, lines_noted
+from roadworthy.inspection.entered import Entered
+from roadworthy.inspection.unwatched import unwatched
 
 
 def inner() -> str:

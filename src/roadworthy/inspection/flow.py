@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from roadworthy.capture.state.standins import Ledger
+from roadworthy.inspection.standins import Ledger
 from roadworthy.operators.walking import row_of
 
 # Methods that hand the numbers to Python without an operator.

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.snapshot import has_values, same
-from roadworthy.capture.state.reach import ATOMS, OUTSIDE, Reach, Slot, is_plain
-from roadworthy.capture.walking import C_VALUES
+from roadworthy.inspection.reach import ATOMS, OUTSIDE, Reach, Slot, is_plain
+from roadworthy.inspection.snapshot import has_values, same
+from roadworthy.inspection.walking import C_VALUES
 
 _BUFFERS = (bytearray, memoryview, array.array, *C_VALUES)
 # Tokens that tell what a value is, whichever object it is.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from roadworthy.capture.state.reach import Reach, root
+from roadworthy.inspection.reach import Reach, root
 
 
 class Settings(types.ModuleType):

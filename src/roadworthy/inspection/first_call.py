@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 
-from roadworthy.capture.state.entered import Entered
-from roadworthy.capture.state.keeping import Keeper
-from roadworthy.capture.state.reach import Slot
+from roadworthy.inspection.entered import Entered
+from roadworthy.inspection.keeping import Keeper
+from roadworthy.inspection.reach import Slot
 
 
 class FirstCall:

@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
-from roadworthy.capture.state.asking import Question, question_in
-from roadworthy.capture.state.reach import (
+from roadworthy.errors.lines import frame_line, is_authors
+from roadworthy.inspection.asking import Question, question_in
+from roadworthy.inspection.reach import (
     Reach,
     Slot,
     function_roots,
@@ -26,7 +27,6 @@ from roadworthy.capture.state.reach import (
     names_in,
     root,
 )
-from roadworthy.errors.lines import frame_line, is_authors
 
 # What of the world Python's own library may be asked for, on the author's behalf.
 _ASKED_THROUGH_PYTHON = ("time.", "datetime.", "os.", "random")

@@ -9,10 +9,10 @@ from functools import partial
 
 import torch
 
-from roadworthy.capture.iterators import KeptIterators, is_iterator
-from roadworthy.capture.putting_back import Restore, put_back, tell_lost
-from roadworthy.capture.snapshot import kept
-from roadworthy.capture.state.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot
+from roadworthy.inspection.iterators import KeptIterators, is_iterator
+from roadworthy.inspection.putting_back import Restore, put_back, tell_lost
+from roadworthy.inspection.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot
+from roadworthy.inspection.snapshot import kept
 
 # What these hold is put back slot by slot; everything else puts back its own inside.
 _BY_SLOT = (type, types.FunctionType, types.ModuleType, types.CellType)

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.putting_back import put_back
-from roadworthy.capture.state.asking import Question
-from roadworthy.capture.state.entered import Entered
-from roadworthy.capture.state.flow import Flow, Leaving
-from roadworthy.capture.state.keeping import Keeper, all_kept
-from roadworthy.capture.state.moment import Moment, moment
-from roadworthy.capture.state.reach import Slot
-from roadworthy.capture.state.standins import Ledger, stand_in
-from roadworthy.capture.state.trail import Trail
+from roadworthy.inspection.asking import Question
+from roadworthy.inspection.entered import Entered
+from roadworthy.inspection.flow import Flow, Leaving
+from roadworthy.inspection.keeping import Keeper, all_kept
+from roadworthy.inspection.moment import Moment, moment
+from roadworthy.inspection.putting_back import put_back
+from roadworthy.inspection.reach import Slot
+from roadworthy.inspection.standins import Ledger, stand_in
+from roadworthy.inspection.trail import Trail
 from roadworthy.spec.tolerance import SAME_POLICY
 
 # One call with the given number of an example; everything that it returns.

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from roadworthy.capture.iterators import KeptIterators, among, holders_in
-from roadworthy.capture.kept import KeptMappings, KeptMemory
-from roadworthy.capture.putting_back import ObjectAttribute, Restore, put_back, tell_lost, unless
-from roadworthy.capture.walking import (
+from roadworthy.inspection.iterators import KeptIterators, among, holders_in
+from roadworthy.inspection.kept import KeptMappings, KeptMemory
+from roadworthy.inspection.putting_back import ObjectAttribute, Restore, put_back, tell_lost, unless
+from roadworthy.inspection.walking import (
     C_VALUES,
     FOREIGN,
     LEAF,

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from roadworthy.capture.snapshot import Snapshot, changed, preserved, values
-from roadworthy.capture.walking import walk
+from roadworthy.inspection.snapshot import Snapshot, changed, preserved, values
+from roadworthy.inspection.walking import walk
 
 
 class Plain:

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from roadworthy.capture.putting_back import Holder, Item, ObjectAttribute, put_back
-from roadworthy.capture.walking import slots
 from roadworthy.errors import ExportError
+from roadworthy.inspection.putting_back import Holder, Item, ObjectAttribute, put_back
+from roadworthy.inspection.walking import slots
 
 _TABLES: tuple[Iterator[Any], ...] = (
     iter({}), iter({}.values()), iter({}.items()), reversed({}), iter(set()),

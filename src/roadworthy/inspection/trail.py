@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
-from roadworthy.capture.state.entered import is_authors_code
+from roadworthy.inspection.entered import is_authors_code
 
 
 class _NotInside(TorchFunctionMode):
