@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from roadworthy.errors import Finding
-from roadworthy.frameworks.managers.dialect import Candidate, Dialect, Ring
+from roadworthy.frameworks.managers.dialect import Dialect
 from roadworthy.frameworks.managers.problems import device_problem, finding, group_problems
 from roadworthy.frameworks.managers.terms import Candidate, Ring
 from roadworthy.frameworks.mjlab import robot, state

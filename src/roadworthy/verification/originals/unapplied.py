@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from roadworthy.capture.memory import Slot, Tensors
-from roadworthy.inspection.snapshot import preserved
 from roadworthy.capture.source import Source
-from roadworthy.inspection.unread import held, read
-from roadworthy.verification.originals.calling import caller
-from roadworthy.verification.originals.owners import owners
-from roadworthy.verification.originals.statistics import (
 from roadworthy.errors import Finding
 from roadworthy.errors.lines import is_authors_class
 from roadworthy.inspection.snapshot import preserved
