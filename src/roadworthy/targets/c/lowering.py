@@ -36,6 +36,13 @@ _IDLE = (
 )  # fmt: skip
 
 
+# What NumPy and Python raise for sizes, axes and numbers that no operator can have. Nobody has
+# looked at those of a branch before: onnxruntime does when a step comes there.
+_CONTRADICTIONS = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
+)  # fmt: skip
+
+
 class Asked(Mapping[str, object]):
     """Attributes of a node that know which of them its operator has asked for.
 
@@ -128,6 +135,8 @@ class Lowering:
         self, condition: Value, bodies: Sequence[Graph], outputs: Sequence[str]
     ) -> list[Result]:
         """The outputs of whichever body the condition chooses, when the policy runs."""
+        if size(condition) != 1:
+            raise Unsupported(f"a condition of shape {condition.shape}")
         chosen = self.stored(condition)
         if chosen.known is not None:
             return self.inlined(bodies[0] if chosen.known.item() else bodies[1], {})
@@ -141,7 +150,10 @@ class Lowering:
                     raise Unsupported("a sequence as the result of a branch")
                 if len(results) <= position:
                     made = self.room(value.dtype, value.shape)
-                    results.append(Leaf(self.wanted.get(name) or made.buffer, made.index))
+                    # Another value may have the name of an output: in a branch, by a stranger.
+                    port = self.wanted.get(name)
+                    is_own = port and (port.size, port.dtype) == (size(value), value.dtype)
+                    results.append(Leaf(port, made.index) if port and is_own else made)
                 if results[position].shape != value.shape:
                     raise Unsupported(
                         f"branches that give {results[position].shape} and {value.shape}"
@@ -170,12 +182,18 @@ class Lowering:
                     self.scope[name] = self._settled(name, values[place])
                 elif name and self.uses[name]:
                     raise _refusal(node, f"{node.op}: its result {place}, {name}")
+        lacking = [each.name for each in graph.outputs if each.name not in self.scope]
+        if lacking:
+            raise Unsupported(f"no node gives the output {lacking[0]}")
         return [self.scope[each.name] for each in graph.outputs]
 
     def _lowered(self, node: Node) -> Sequence[Result]:
         lower = self.operators.get(node.op)
         if lower is None:
             raise _refusal(node, f"the C writer does not know the operator {node.op}")
+        lacking = [name for name in node.inputs if name and name not in self.scope]
+        if lacking:
+            raise _refusal(node, f"{node.op}: nothing gives {lacking[0]}")
         given = [self.scope[name] if name else None for name in node.inputs]
         attributes = Asked(node.attributes)
         try:
@@ -187,6 +205,8 @@ class Lowering:
             raise _refusal(node, f"{node.op}: {error.findings[0].what}") from error
         except NotImplementedError as error:
             raise _refusal(node, f"the C writer does not know {error}") from error
+        except _CONTRADICTIONS as error:
+            raise _refusal(node, f"{node.op}: its inputs do not fit: {error}") from error
 
     def _settled(self, name: str, value: Result) -> Result:
         """Written out where it is used twice, or has grown: a tree is evaluated once."""
@@ -228,8 +248,9 @@ def lowered(
 
 
 def _port(declared: Declared, dims: Mapping[str, int], role: str) -> Buffer:
-    count = math.prod(_sizes(declared, dims))
-    if not declared.dtype or count > MOST_ELEMENTS:
+    sizes = _sizes(declared, dims)
+    count = math.prod(sizes)
+    if not declared.dtype or count > MOST_ELEMENTS or min(sizes, default=0) < 0:
         kind = declared.dtype or "a type that C lacks"
         raise Unsupported(f"{declared.name}: a port of {count} elements of {kind}")
     return Buffer(dtype=np.dtype(declared.dtype), size=count, role=role, name=declared.name)  # type: ignore[arg-type]

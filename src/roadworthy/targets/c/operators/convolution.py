@@ -30,6 +30,8 @@ def _geometry(
     strides = integers(node, "strides", [1] * axes)
     dilations = integers(node, "dilations", [1] * axes)
     pads = integers(node, "pads", [0] * 2 * axes)
+    if min(*strides, *dilations, *kernel) < 1:
+        raise Unsupported(f"a window of {[*kernel]}, strides {strides}, dilations {dilations}")
     mode = text(node, "auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         sides = []
@@ -85,6 +87,8 @@ def _images(walk: Lowering, node: Node, x: Value, weights: Array, bias: Array | 
     strides, dilations, sides = _geometry(node, x, weights.shape[2:])
     x = padded(walk, x, [(0, 0), (0, 0), *sides], scalar(0, x.dtype))
     groups = integer(node, "group", 1)
+    if groups < 1 or weights.shape[0] % groups or x.shape[1] != groups * weights.shape[1]:
+        raise Unsupported(f"{x.shape[1]} channels for filters {weights.shape} in {groups} groups")
     inside, outside = x.shape[1] // groups, weights.shape[0] // groups
     images = []
     # Channels last, in one buffer: a window's line is then one run of memory.

@@ -1,7 +1,8 @@
 """Operators that find elements by number: known numbers move, computed ones look up.
 
 A number outside of its axis has no meaning in ONNX; here it takes the nearest that has one, so that
-no input can make the C read or write past its buffers.
+no input can make the C read or write past its buffers. Sizes that do not fit each other would, and
+are refused: onnxruntime looks at them when a step comes there, and a branch may hide them from it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def _places(start: Array, *chosen: tuple[Value, int, int]) -> Value:
 
     Negative numbers count from the end. Computed ones never leave the axis.
     """
+    if any(size(index) and not length for index, length, _ in chosen):
+        raise Unsupported("an index on an axis of 0")
     if any(index.known is None for index, _, _ in chosen):
         total: Value = iota(start)
         for index, length, stride in chosen:
@@ -52,6 +55,10 @@ def _places(start: Array, *chosen: tuple[Value, int, int]) -> Value:
             raise Unsupported(f"the index {known.min()} … {known.max()} on an axis of {length}")
         start = start + np.where(known < 0, known + length, known).astype(np.int64) * stride
     return const(start)
+
+
+def _unfit(index: Value, data: Value) -> Unsupported:
+    return Unsupported(f"an index of shape {index.shape} into {data.shape}")
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
@@ -79,6 +86,10 @@ def _gather(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _element_places(node: Node, data: Value, index: Value) -> Value:
     """Where GatherElements and ScatterElements find what an index names."""
     axis, stride = integer(node, "axis", 0) % len(data.shape), _strides(data.shape)
+    sides = [*zip(index.shape, data.shape, strict=False)]
+    del sides[axis : axis + 1]
+    if len(index.shape) != len(data.shape) or any(more > length for more, length in sides):
+        raise _unfit(index, data)
     others = [0 if each == axis else stride[each] for each in range(len(stride))]
     return _places(_grid(index.shape, others), (index, data.shape[axis], stride[axis]))
 
@@ -91,6 +102,9 @@ def _gather_elements(walk: Lowering, node: Node, inputs: Inputs) -> list[Value]:
 def _nd_places(walk: Lowering, data: Value, index: Value, batch: int = 0) -> Value:
     """Where GatherND and ScatterND find what the last axis of an index names, slices included."""
     *lead, depth = index.shape
+    fits = 0 <= batch <= len(lead) and batch + depth <= len(data.shape)
+    if not fits or tuple(lead[:batch]) != data.shape[:batch]:
+        raise _unfit(index, data)
     rest, stride = data.shape[batch + depth :], _strides(data.shape)
     lined = (*lead, *(1,) * len(rest))
     start = _grid(lead, stride[:batch]).reshape(lined) + np.arange(math.prod(rest)).reshape(rest)

@@ -22,7 +22,7 @@ def product(walk: Lowering, x: Value, weights: Value, bias: Array | None = None)
     """`x @ weights + bias` of matrices (rows, k) and (k, n)."""
     rows, k = x.shape
     n = weights.shape[1]
-    if x.dtype != weights.dtype or not rows * k * n:
+    if x.dtype != weights.dtype or weights.shape[0] != k or not rows * k * n:
         raise Unsupported(f"a product of {x.dtype} {x.shape} and {weights.dtype} {weights.shape}")
     walk.work(x.dtype, rows * n)  # refuses what is larger than any policy
     leaf, order = _lined_up(walk, x)
@@ -54,6 +54,10 @@ def multiplied(
     index: Array,
 ) -> Value:
     """The product with known weights, stored as the walk says; its elements lie at `index`."""
+    if weights.shape != (shape.runs * shape.run, shape.n):  # the kernel reads as many
+        raise Unsupported(
+            f"{shape.runs * shape.run} × {shape.n} weights, and there are {weights.shape}"
+        )
     out = walk.work(x.dtype, dense.out_size(shape))
     held, scale = panels.stored(
         weights, rows=shape.blocks, storage=walk.weights, panels=walk.panels
