@@ -15,9 +15,9 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import roadworthy as rw
-from roadworthy.cfile.lowering import Unsupported
-from roadworthy.cfile.source import code, engine_source
 from roadworthy.spec.onnx_graph import read
+from roadworthy.targets.c.lowering import Unsupported
+from roadworthy.targets.c.source import code, engine_source
 from tests import hostile
 
 node, FLOAT, INT64, BOOL = helper.make_node, TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
