@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,31 @@ def test_a_generator_is_refused_before_it_is_consumed(make: Callable[[], Any]) -
     assert "declared: memory={…}" in finding.hint
     assert module.plan is plan
     assert next(plan) == next(make())
+
+
+SILENT: dict[str, Callable[[], Iterator[Any]]] = {
+    "re.finditer": lambda: re.finditer("[3-9]", "3456789"),
+    "struct.iter_unpack": lambda: struct.iter_unpack("b", bytes(range(3, 10))),
+    "memoryview": lambda: iter(memoryview(bytes(range(3, 10)))),
+    "a call until it says so": lambda: iter(iter(range(3, 10)).__next__, 99),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_one_that_does_not_say_where_it_is_is_refused_before_it_is_consumed(name: str) -> None:
+    class Asks(Base):
+        plan: Iterator[Any]
+
+        def forward(self, obs: Tensor) -> Tensor:
+            next(self.plan)
+            return super().forward(obs)
+
+    policy = Asks()
+    policy.plan = plan = SILENT[name]()
+    with pytest.raises(rw.RoadworthyError, match="nothing was taken from it"):
+        capture(rw.Source(policy, example=OBS))
+    assert policy.plan is plan
+    assert len([*plan]) == 7
 
 
 def test_a_generator_that_does_not_matter_may_be_used_up(tmp_path: Path) -> None:

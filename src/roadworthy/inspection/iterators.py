@@ -1,13 +1,14 @@
 """Iterators that a policy or an environment holds: put back by copies, as nothing rewinds them.
 
-A generator cannot be copied. While experiments run, a guard stands where it is held, which refuses
-before anything is taken from it.
+A generator cannot be copied, nor can what `re.finditer` and a few others make. While experiments
+run, a guard stands where one is held, which refuses before anything is taken from it.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
+import struct
 import types
 import warnings
 from collections import deque
@@ -33,7 +34,11 @@ _COPYABLE = _OF_TABLES | frozenset(
         type(itertools.tee(())[0]),
     )
 )
-_KINDS = _COPYABLE | {types.GeneratorType}
+# They say neither where they are nor how they could be made anew.
+_SILENT: tuple[Iterator[Any], ...] = (
+    iter(int, 1), iter(memoryview(b"")), struct.iter_unpack("b", b""),
+)  # fmt: skip
+_KINDS = _COPYABLE | {types.GeneratorType, *map(type, _SILENT)}
 
 
 def is_iterator(value: object) -> bool:
