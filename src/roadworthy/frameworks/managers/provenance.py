@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from roadworthy.operators.asking import writes
-from roadworthy.operators.walking import row_of
+from roadworthy.operators.captured import row_of
 from roadworthy.spec.port import Array
 
 _NOWHERE = 0
