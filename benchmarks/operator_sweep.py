@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from roadworthy.capture.program import Program
 from roadworthy.errors import ExportError
-from roadworthy.operators.row import Difference as Known
+from roadworthy.operators.row import KnownDifference as Known
 from roadworthy.operators.table import OPERATORS
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.api import publish
 from roadworthy.spec.certificate import Certificate
-from roadworthy.targets.onnx.differences import differences
+from roadworthy.targets.onnx.notes import differences
 
 
 class Masked(nn.Module):

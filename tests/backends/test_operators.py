@@ -22,7 +22,7 @@ from roadworthy.spec.bundle import POLICY
 from roadworthy.spec.port import Port
 from roadworthy.spec.signature import Signature
 from roadworthy.targets.backend import Settings
-from roadworthy.targets.onnx.differences import differences
+from roadworthy.targets.onnx.notes import differences
 
 # torch.onnx warns of its own parts; the backend keeps it quiet, torch.export does not.
 pytestmark = pytest.mark.filterwarnings("ignore")

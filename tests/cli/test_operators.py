@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import roadworthy as rw
 from roadworthy.cli.app import app
 from roadworthy.targets.onnx.operators import (
-    Operator,
+    OperatorCount,
     PrecisionChange,
     first_precision_change,
     operators,
@@ -44,8 +44,8 @@ def in_double(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_operators_are_counted_with_the_opset_that_brought_them(in_double: Path) -> None:
     found = {each.name: each for each in operators((in_double / "policy.onnx").read_bytes())}
-    assert found["Gemm"] == Operator(name="Gemm", count=1, since=13)
-    assert found["Cast"] == Operator(name="Cast", count=2, since=19)
+    assert found["Gemm"] == OperatorCount(name="Gemm", count=1, since=13)
+    assert found["Cast"] == OperatorCount(name="Cast", count=2, since=19)
     assert sum(each.count for each in found.values()) == len(
         onnx.load(in_double / "policy.onnx").graph.node
     )

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from roadworthy.operators import asking
+from roadworthy.operators.captured import lifted, name_of, reached, row_of, varying
 from roadworthy.operators.table import OPERATORS, known
-from roadworthy.operators.walking import lifted, name_of, reached, row_of, varying
 from roadworthy.targets.onnx.translations import own_translations
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import roadworthy as rw
 from roadworthy.capture.capture import capture
-from roadworthy.operators.walking import name_of
+from roadworthy.operators.captured import name_of
 from roadworthy.spec.run import Arrays, Run, remembered
 from roadworthy.verification import fresh_steps, twin_runs
 from roadworthy.verification.allowance import Allowance, allowance, allowances

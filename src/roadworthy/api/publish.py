@@ -26,7 +26,7 @@ from roadworthy.spec.certificate import Certificate
 from roadworthy.spec.trace import Trace
 from roadworthy.targets.backend import Backend, WritesTrace
 from roadworthy.targets.custom import decomposed, named
-from roadworthy.targets.onnx.differences import differences, has_sigmoids
+from roadworthy.targets.onnx.notes import differences, has_sigmoids
 from roadworthy.verification.allowance import with_allowance
 from roadworthy.verification.examine import examine
 from roadworthy.verification.originals.original import Original

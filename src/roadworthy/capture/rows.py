@@ -9,7 +9,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from roadworthy.capture.state.draws import reaches_output
 from roadworthy.errors import BatchSpecialised, Finding
-from roadworthy.operators.walking import line_of, row_of
+from roadworthy.operators.captured import line_of, row_of
 
 
 def refuse_changing_rows(graph: torch.export.ExportedProgram, name: str) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from roadworthy.errors.quiet import quiet
-from roadworthy.operators.walking import reached, row_of
+from roadworthy.operators.captured import reached, row_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roadworthy.inspection.standins import Ledger
-from roadworthy.operators.walking import row_of
+from roadworthy.operators.captured import row_of
 
 # Methods that hand the numbers to Python without an operator.
 _LEAVING = ("numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage", "__dlpack__")

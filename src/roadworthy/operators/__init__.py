@@ -2,6 +2,6 @@
 
 `table` has the rows, and `row` says what its columns mean: all that no schema says. What PyTorch
 itself says (what draws, what is written to, what has a size that nobody knows) is asked of it in
-`asking`. `walking` goes through captured graphs. The table imports nothing, so that whoever only
+`asking`. `captured` goes through captured graphs. The table imports nothing, so that whoever only
 reads it starts as fast as before.
 """

@@ -19,7 +19,7 @@ Values = Literal["", "same", "moved"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class KnownDifference:
     """A range of inputs in which an ONNX file is not PyTorch, and what is seen there."""
 
     where: str
@@ -76,7 +76,7 @@ class Operator:
     onnx: str = ""
     doubles: bool = False
     renamed: bool = False
-    differs: Difference | None = None
+    differs: KnownDifference | None = None
     sigmoids: bool = False
     instead: str = ""
     algebra: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from roadworthy.operators.walking import lifted, name_of, row_of
+from roadworthy.operators.captured import lifted, name_of, row_of
 from roadworthy.spec.signature import Signature
 
 # A constant with more elements is a weight, not a threshold.

@@ -13,7 +13,7 @@ from typing import Any, cast
 from torch.fx import Node
 
 from roadworthy.capture.sampling.constants import ConstantGraph, slice_of
-from roadworthy.operators.walking import row_of
+from roadworthy.operators.captured import row_of
 from roadworthy.spec.port import leaves
 
 

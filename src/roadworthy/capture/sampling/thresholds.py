@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadworthy.capture.sampling.constants import ConstantGraph
-from roadworthy.operators.walking import row_of
+from roadworthy.operators.captured import row_of
 
 # A table of bins may have hundreds: so many are tried, spread over all.
 MOST_THRESHOLDS = 32

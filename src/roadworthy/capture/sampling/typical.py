@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from roadworthy.capture.sampling.constants import ConstantGraph
-from roadworthy.operators.walking import row_of
+from roadworthy.operators.captured import row_of
 from roadworthy.spec.sampling import Typical
 
 # More statistics than this belong to an image, and would only make the manifest long.

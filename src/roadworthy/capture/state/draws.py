@@ -8,7 +8,7 @@ import torch
 
 from roadworthy.errors import ExportError
 from roadworthy.operators.asking import arguments
-from roadworthy.operators.walking import reached
+from roadworthy.operators.captured import reached
 
 
 def refuse_draws(graph: torch.export.ExportedProgram, where: Callable[[], str]) -> None:

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from roadworthy.operators.asking import writes
-from roadworthy.operators.walking import row_of
+from roadworthy.operators.captured import row_of
 from roadworthy.spec.port import Array
 
 _NOWHERE = 0
@@ -46,8 +46,10 @@ class Provenance(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         row = row_of(func)
+        in_place = writes(func) and not row.overwrites
         # A cast may leave PyTorch, where nobody sees what is done with it: `x.cpu().numpy()`.
-        if row.values and not row.casts and kwargs.get("dtype") is None:
+        kept = row.casts or in_place or kwargs.get("dtype") is not None
+        if row.values and not kept:
             return self._moved(func, args, kwargs)
         overwritten = (row.overwrites and writes(func)) or row.name == "index_put"
         for index, each in enumerate((*args, *kwargs.values())):

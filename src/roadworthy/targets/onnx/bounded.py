@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from roadworthy.targets.onnx.constants import constant
+from roadworthy.targets.onnx.constant_values import constant
 
 # Operators whose numbers end somewhere, and powers, which may be roots.
 _ENDING = {"Acos", "Asin", "Atanh", "Acosh", "Sqrt", "Log", "Pow"}

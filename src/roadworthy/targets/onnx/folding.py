@@ -13,8 +13,8 @@ import torch
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from roadworthy.operators.asking import writes
+from roadworthy.operators.captured import lifted, name_of, varying
 from roadworthy.operators.table import known
-from roadworthy.operators.walking import lifted, name_of, varying
 
 
 def folded(graph: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

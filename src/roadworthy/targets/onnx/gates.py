@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from roadworthy.targets.onnx.constants import constant
+from roadworthy.targets.onnx.constant_values import constant
 
 
 def write_whole_sigmoids(graph: ir.Graph) -> None:

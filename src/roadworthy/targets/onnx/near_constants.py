@@ -13,7 +13,7 @@ import onnx_ir as ir
 import onnxscript.optimizer
 from onnx_ir.passes.common import InlinePass
 
-from roadworthy.targets.onnx.constants import constant
+from roadworthy.targets.onnx.constant_values import constant
 
 # Operator → the number that leaves a value as it is.
 _IDLE = {"Add": 0.0, "Sub": 0.0, "Mul": 1.0, "Div": 1.0}

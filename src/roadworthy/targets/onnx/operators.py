@@ -16,7 +16,7 @@ _FLOATS = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class OperatorCount:
     """An operator of the graph: how often it is used, and since which opset it is what it is."""
 
     name: str
@@ -37,14 +37,14 @@ class PrecisionChange:
         return f"{self.before} → {self.after} at {self.operator} {self.node!r}"
 
 
-def operators(model: bytes) -> list[Operator]:
+def operators(model: bytes) -> list[OperatorCount]:
     """The operators of a file, the most frequent first."""
     onnx = need("onnx", extra="export")
     loaded = onnx.load_from_string(model)
     opsets = {entry.domain: entry.version for entry in loaded.opset_import}
     counted = Counter((node.domain, node.op_type) for node in _nodes(loaded.graph))
     return [
-        Operator(
+        OperatorCount(
             name=f"{domain}.{name}" if domain else name,
             count=count,
             since=onnx.defs.get_schema(name, opsets[domain], domain).since_version,

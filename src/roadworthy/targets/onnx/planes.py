@@ -12,7 +12,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from roadworthy.targets.onnx.constants import stored
+from roadworthy.targets.onnx.constant_values import stored
 
 # Weights from which a plane is quicker: 64 channels to 64, five wide, is where it begins.
 LEAST_WEIGHTS = 16_384

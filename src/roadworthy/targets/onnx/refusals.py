@@ -12,8 +12,8 @@ import torch
 
 from roadworthy.errors import ExportError, Finding
 from roadworthy.errors.lines import quoted_line, user_line
+from roadworthy.operators.captured import line_of
 from roadworthy.operators.table import known
-from roadworthy.operators.walking import line_of
 
 _MISSING = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 _NO_KERNEL = re.compile(

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
+from roadworthy.operators.captured import name_of
 from roadworthy.operators.table import known
-from roadworthy.operators.walking import name_of
 
 Program = torch.export.ExportedProgram
 _aten = torch.ops.aten

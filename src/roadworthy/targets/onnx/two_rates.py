@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from roadworthy.spec.signature import Signature
-from roadworthy.targets.onnx.constants import stored
+from roadworthy.targets.onnx.constant_values import stored
 
 
 def two_rates(step: ir.Model, substep: ir.Model, signature: Signature) -> ir.Model:

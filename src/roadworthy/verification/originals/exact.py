@@ -22,8 +22,8 @@ from roadworthy.capture.program import Program
 from roadworthy.capture.source import Source
 from roadworthy.errors import RoadworthyError
 from roadworthy.operators.asking import writes
+from roadworthy.operators.captured import lifted, name_of, reached, varying
 from roadworthy.operators.table import known
-from roadworthy.operators.walking import lifted, name_of, reached, varying
 from roadworthy.spec.port import Array, Memory, Port
 from roadworthy.spec.run import Key, Values, numbered, remembered
 from roadworthy.spec.signature import Signature

@@ -13,7 +13,7 @@ from roadworthy.capture.export_mode import export_mode
 from roadworthy.capture.source import Source
 from roadworthy.errors import RoadworthyError
 from roadworthy.errors.quiet import quiet
-from roadworthy.operators.walking import lifted, line_of
+from roadworthy.operators.captured import lifted, line_of
 from roadworthy.spec.port import Array
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.originals.original import TorchValue

@@ -11,9 +11,9 @@ import torch
 from torch._functorch import pyfunctorch
 from torch.utils._pytree import tree_map
 
+from roadworthy.operators.captured import name_of
 from roadworthy.operators.row import Rounding
 from roadworthy.operators.table import known
-from roadworthy.operators.walking import name_of
 
 _WITH_AUTOCAST = torch.ops.higher_order.wrap_with_autocast
 # Says that a value has the dtype which it had when it was captured.

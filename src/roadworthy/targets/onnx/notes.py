@@ -9,8 +9,8 @@ import torch
 
 from roadworthy.capture.program import Program
 from roadworthy.errors import Finding
+from roadworthy.operators.captured import line_of, name_of
 from roadworthy.operators.table import OPERATORS, known
-from roadworthy.operators.walking import line_of, name_of
 from roadworthy.targets.onnx.translations.recurrent import left_to_onnxruntime
 
 CODE = "RW340"
