@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import roadworthy as rw
@@ -215,6 +217,34 @@ def test_a_model_with_other_ports_than_its_signature_touches_no_memory(
         rw.load(folder, engine="c").step({"obs": OBS})
 
 
+@pytest.mark.parametrize(
+    ("end", "begin"), [("*\\", "\\*"), ("*/", "/*"), ("*??/", "??/*"), ("*\\/", "/\\*")]
+)
+def test_attack_the_words_of_a_port_do_not_leave_their_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, begin: str
+) -> None:
+    """`roadworthy c` compiles and runs what it wrote of a stranger's bundle, without trust."""
+    ran = tmp_path / "code-was-run"
+    code = "int system(const char *); __attribute__((constructor)) static void a(void) { system("
+    words = f'{end} int z; }} q; {code}": > code-was-run"); }} typedef struct {{ {begin}'
+    manifest = hostile.manifest()
+    manifest["signature"]["inputs"][0] |= {"description": words, "unit": words}
+    model = onnx.load_from_string(hostile.smooth())
+    model.metadata_props[0].value = json.dumps(manifest["signature"])
+    changes = {
+        "manifest.json": json.dumps(manifest).encode(),
+        "policy.onnx": bytes(model.SerializeToString()),
+    }
+    folder = hostile.sealed(tmp_path / "bundle", changes)
+    monkeypatch.chdir(tmp_path)
+    write_c(folder, tmp_path / "c", canary=False)
+    assert not ran.exists()
+    header = (tmp_path / "c" / "policy.h").read_text()
+    comments = re.findall(r"/\*.*?\*/", header, re.DOTALL)
+    assert sum("system" in each for each in comments) == 1
+    assert "system" not in re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+
+
 def test_only_one_place_says_what_is_trusted() -> None:
     with pytest.raises(TypeError, match="says what is trusted"):
         trust.TrustedCode({"policy.c": b""})
@@ -254,6 +284,11 @@ def test_every_door_to_running_code_is_known() -> None:
         "ExtensionFileLoader": {"runtime/compiler.py"},
         "AOTIModelPackageLoader": {"runtime/torch_engines.py"},
         "load_pt2": {"runtime/torch_engines.py"},
-        "written_here": {"runtime/trust.py", "runtime/c_frame.py", "shrinking.py", "writing_c.py"},
+        "written_here": {
+            "api/shrink.py",
+            "api/write_c.py",
+            "runtime/c_frame.py",
+            "runtime/trust.py",
+        },
         "judged_files": {"runtime/engines.py"},
     }

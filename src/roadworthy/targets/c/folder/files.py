@@ -15,8 +15,9 @@ from roadworthy.targets.c.source import ABI, HEAD, body, work_struct
 
 def _said(text: object) -> str:
     """Words of a user inside a comment: one line, nothing that could end it."""
-    plain = re.sub(r"[^\x20-\x7e]", "?", str(text)).replace("*/", "* /").replace("/*", "/ *")
-    return plain.replace("\\", "/").replace("??", "? ?")[:200]
+    # First the signs that become others: what they become could end it, too.
+    plain = re.sub(r"[^\x20-\x7e]", "?", str(text)).replace("\\", "/")
+    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)[:200]
 
 
 def _dims(shape: Sequence[int | str]) -> str:
