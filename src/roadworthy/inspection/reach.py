@@ -25,10 +25,8 @@ from roadworthy.inspection.putting_back import (
     Member,
     Variable,
 )
-from roadworthy.inspection.walking import is_foreign_array, is_tensordict
+from roadworthy.inspection.walking import depth_first, is_foreign_array, is_tensordict
 
-# An environment can hold a whole simulator; past this many objects the rest is left alone.
-MOST_OBJECTS = 200_000
 MODULE_INTERNALS = ("_parameters", "_buffers", "_modules")
 # Values without an inside: two that are equal are the same.
 ATOMS = (
@@ -72,18 +70,21 @@ class Reach:
 
     def walk(self, roots: Iterable[Slot]) -> Iterator[Slot]:
         """Each slot below the roots that was not met before, holders before what they hold."""
-        stack = list(roots)[::-1]
-        while stack and len(self._seen) < MOST_OBJECTS:
-            slot = stack.pop()
-            if slot.name in self.slots:
-                continue
-            self.slots[slot.name] = slot
-            yield slot
-            value = slot.value
-            if isinstance(value, ATOMS) or id(value) in self._seen:
-                continue
-            self._seen[id(value)] = value
-            stack.extend(list(self._inside(slot))[::-1])
+        return depth_first(list(roots)[::-1], self._seen, self._enter)
+
+    def _enter(self, slot: Slot) -> Iterable[Slot] | None:
+        if slot.name in self.slots:
+            return None
+        self.slots[slot.name] = slot
+        value = slot.value
+        if isinstance(value, ATOMS) or id(value) in self._seen:
+            return ()
+        self._seen[id(value)] = value
+        return self._last_first(slot)
+
+    def _last_first(self, slot: Slot) -> Iterator[Slot]:
+        """What is inside, looked for when whoever was given the slot is done with it."""
+        yield from list(self._inside(slot))[::-1]
 
     def holds(self, value: object) -> bool:
         """Whether a value was met."""

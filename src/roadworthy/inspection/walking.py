@@ -8,8 +8,8 @@ import functools
 import random
 import types
 from collections import UserDict, deque
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -48,39 +48,58 @@ _WITH_CONTENTS = (np.ndarray, bytearray, array.array, set, *C_VALUES)
 ATTRIBUTE, ITEM = "attribute", "item"
 Key = tuple[str, Any]
 Keys = tuple[Key, ...]
+# A value that is to be entered, with what a walk knows of it.
+Node = TypeVar("Node")
+
+
+def depth_first(
+    stack: list[Node], met: Sized, enter: Callable[[Node], Iterable[Node] | None]
+) -> Iterator[Node]:
+    """Each node of the stack, the last one first, and all that is inside of it before the next.
+
+    `enter` adds to what was `met`. It says what is inside of a node, the first of it last, or None
+    where the node is to be passed over.
+    """
+    while stack and len(met) < MOST_OBJECTS:
+        node = stack.pop()
+        inside = enter(node)
+        if inside is not None:
+            yield node
+            stack += inside
 
 
 def walk(root: object, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value reachable from `root` through attributes and containers, with its path."""
-    stack: list[tuple[str, Any]] = [(name, root)]
-    seen: set[int] = set()
-    while stack and len(seen) < MOST_OBJECTS:
-        path, value = stack.pop()
-        key = id(value)
-        if key in seen and not is_number(value):
-            continue
-        seen.add(key)
-        yield path, value
-        if type(value) not in _ATOMS:
-            children = [(inside, each) for inside, _, each in _children(path, value)]
-            children.reverse()
-            stack += children
+    """Every value reachable from `root` through attributes and containers, with its path.
+
+    Each once, but numbers as often as they are held.
+    """
+
+    def inside(path: str, value: Any) -> list[tuple[str, Any]]:
+        return [(below, each) for below, _, each in _children(path, value)]
+
+    return _with_atoms((name, root), inside)
 
 
-def places(root: object, name: str = "") -> Iterator[tuple[str, Keys, Any]]:
+def places(root: object) -> Iterator[tuple[str, Keys, Any]]:
     """As `walk`, with the keys that lead to each value: paths are for people."""
-    stack: list[tuple[str, Keys, Any]] = [(name, (), root)]
-    seen: set[int] = set()
-    while stack and len(seen) < MOST_OBJECTS:
-        path, keys, value = stack.pop()
-        key = id(value)
-        if key in seen and not is_number(value):
-            continue
-        seen.add(key)
-        yield path, keys, value
-        if type(value) not in _ATOMS:
-            children = [(p, (*keys, key), each) for p, key, each in _children(path, value)]
-            stack.extend(reversed(children))
+
+    def inside(path: str, keys: Keys, value: Any) -> list[tuple[str, Keys, Any]]:
+        return [(below, (*keys, key), each) for below, key, each in _children(path, value)]
+
+    return _with_atoms(("", (), root), inside)
+
+
+def _with_atoms(node: Node, inside: Callable[..., list[Node]]) -> Iterator[Node]:
+    met: set[int] = set()
+
+    def enter(node: Any) -> Iterable[Node] | None:
+        value = node[-1]
+        if id(value) in met and not is_number(value):
+            return None
+        met.add(id(value))
+        return () if type(value) in _ATOMS else inside(*node)[::-1]
+
+    return depth_first([node], met, enter)
 
 
 def held(root: object) -> Iterator[tuple[str, Any]]:
@@ -88,26 +107,31 @@ def held(root: object) -> Iterator[tuple[str, Any]]:
 
     In another order: numbers as soon as they are seen, the rest of the atoms not at all.
     """
-    stack: list[tuple[str, Any]] = [("", root)]
-    seen: set[int] = set()
-    while stack and len(seen) < MOST_OBJECTS:
-        path, value = stack.pop()
-        key = id(value)
-        if key in seen:
-            continue
-        seen.add(key)
-        if isinstance(value, (torch.Tensor, np.ndarray)):
-            yield path, value
-        children: list[tuple[str, Any]] = []
-        for inside, _, each in _children(path, value):
+    met: set[int] = set()
+    numbers: list[tuple[str, Any]] = []
+
+    def enter(node: tuple[str, Any]) -> list[tuple[str, Any]] | None:
+        path, value = node
+        if id(value) in met:
+            return None
+        met.add(id(value))
+        objects: list[tuple[str, Any]] = []
+        for below, _, each in _children(path, value):
             if type(each) in _NUMBERS or isinstance(each, np.generic):
-                yield inside, each
+                numbers.append((below, each))
             elif type(each) not in _ATOMS:
                 if is_number(each):  # of a class of its own, which may hold more
-                    yield inside, each
-                children.append((inside, each))
-        children.reverse()
-        stack += children
+                    numbers.append((below, each))
+                objects.append((below, each))
+        objects.reverse()
+        return objects
+
+    for path, value in depth_first([("", root)], met, enter):
+        if isinstance(value, (torch.Tensor, np.ndarray)):
+            yield path, value
+        if numbers:
+            yield from numbers
+            numbers.clear()
 
 
 def mutable(roots: Iterable[object]) -> list[Any]:
@@ -115,32 +139,15 @@ def mutable(roots: Iterable[object]) -> list[Any]:
 
     A simulator is thousands of objects, and is walked through hundreds of times.
     """
-    found: list[Any] = []
-    stack: list[Any] = list(roots)
-    seen: set[int] = set()
-    while stack and len(seen) < MOST_OBJECTS:
-        value = stack.pop()
-        key = id(value)
-        if type(value) in _ATOMS or key in seen:
-            continue
-        seen.add(key)
-        found.append(value)
-        kind = kind_of(value)
-        children: Iterable[Any]
-        if kind == LEAF:
-            continue
-        if type(value) is dict:
-            children = value.values()
-        elif kind == _SEQUENCE:
-            children = value
-        elif kind in (OBJECT, MODULE):
-            inside = getattr(value, "__dict__", None)
-            own: Iterable[Any] = inside.values() if isinstance(inside, dict) else ()
-            children = [*(getattr(value, name) for name in slots(value)), *own]
-        else:
-            children = (each for _, _, each in _children("", value))
-        stack += [each for each in children if type(each) not in _ATOMS]
-    return found
+    met: set[int] = set()
+
+    def enter(value: Any) -> list[Any] | None:
+        if id(value) in met:
+            return None
+        met.add(id(value))
+        return [each for each in _values(value) if type(each) not in _ATOMS]
+
+    return list(depth_first([each for each in roots if type(each) not in _ATOMS], met, enter))
 
 
 def is_foreign_array(value: object) -> bool:
@@ -205,10 +212,11 @@ def _passed_over(kind: type) -> tuple[str, ...]:
 
 
 def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
-    dot = f"{path}." if path else ""
-    kind = kind_of(value)
+    """What is inside of a value: the path, the key that leads to it, and itself."""
+    kind = _kind(value.__class__)
     if kind == LEAF:
         return
+    dot = f"{path}." if path else ""
     if kind == _MAPPING:
         for key, each in value.items():
             yield f"{dot}{key}", (ITEM, key), each
@@ -219,13 +227,36 @@ def _children(path: str, value: Any) -> Iterator[tuple[str, Key, Any]]:
         for name, each in _scripted(value):
             yield f"{dot}{name}", (ATTRIBUTE, name), each
     elif kind != FOREIGN or not is_foreign_array(value):
-        for name in slots(value):
-            yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
-        if isinstance(getattr(value, "__dict__", None), dict):
+        actual: Any = type(value)  # what a proxy calls its class has other slots
+        if _slot_names(actual):
+            for name in slots(value):
+                yield f"{dot}{name}", (ATTRIBUTE, name), getattr(value, name)
+        own = getattr(value, "__dict__", None)
+        if isinstance(own, dict):
             # A parameter's path is the one a user would type: `net.0.weight`.
             skipped = _passed_over(value.__class__)
-            for name, each in vars(value).items():
+            for name, each in own.items():
                 yield (path if name in skipped else f"{dot}{name}"), (ATTRIBUTE, name), each
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """The values of `_children`, without the time that paths take."""
+    kind = _kind(value.__class__)
+    if kind == LEAF:
+        return ()
+    if type(value) is dict:
+        return value.values()
+    if kind == _SEQUENCE:
+        items: Iterable[Any] = value
+        return items
+    if kind not in (OBJECT, MODULE):
+        return (each for _, _, each in _children("", value))
+    own = getattr(value, "__dict__", None)
+    attributes = own.values() if isinstance(own, dict) else ()
+    actual: Any = type(value)
+    if not _slot_names(actual):
+        return attributes
+    return [*(getattr(value, name) for name in slots(value)), *attributes]
 
 
 def _scripted(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
