@@ -79,7 +79,7 @@ boards: $(READY)
 	$(BIN)/python boards/run.py
 
 docs: $(READY)
-	$(BIN)/python -m roadworthy.doctor.write_docs docs
+	$(BIN)/python -m roadworthy.rules.write_docs docs
 	$(BIN)/python docs/write_api.py docs/api.md
 
 format: $(READY)

@@ -39,7 +39,7 @@ from roadworthy.api.export import captured
 from roadworthy.api.options import ExportPlan
 from roadworthy.capture.capture import captured_graph
 from roadworthy.capture.program import Program
-from roadworthy.doctor.fixes.dtypes import is_low
+from roadworthy.rules.fixes.dtypes import is_low
 from roadworthy.runtime import compiler
 from roadworthy.runtime.load import load
 from roadworthy.targets.c.lowering import Unsupported

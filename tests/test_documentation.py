@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from roadworthy.doctor.pages import codes
-from roadworthy.doctor.write_docs import documents
+from roadworthy.rules.pages import codes
+from roadworthy.rules.write_docs import documents
 from tests.cli.conftest import roadworthy
 from tests.tiers import by_framework
 

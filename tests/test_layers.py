@@ -21,7 +21,7 @@ BASE = {"errors"}
 CAPTURING = {"errors", "spec", "operators", "inspection", "capture"}
 ASKING = {"errors", "spec", "runtime", "runtime.gym", "verification.originals", "verification"}
 CORE = {
-    *CAPTURING, *ASKING, "targets.c", "targets.c.folder", "targets", "doctor", "environment",
+    *CAPTURING, *ASKING, "targets.c", "targets.c.folder", "targets", "rules", "environment",
     "frameworks",
 }  # fmt: skip
 # Room → the rooms it may import, besides itself. A room may lie in another, and is one of its own.
@@ -40,10 +40,10 @@ MAY_IMPORT = {
     "verification": {"errors", "spec", "runtime", "runtime.gym", "verification.originals"},
     "environment": {*CAPTURING, *ASKING},
     "frameworks": {*CAPTURING, "runtime.gym", "environment"},
-    "doctor": {*CAPTURING, "verification.originals"},
+    "rules": {*CAPTURING, "verification.originals"},
     "api": CORE,
     # Rooms that hang on the core by one door each: it does not know them, nor do they each other.
-    "show": {"errors", "spec", "targets.c", "runtime", "runtime.gym", "doctor"},
+    "show": {"errors", "spec", "targets.c", "runtime", "runtime.gym", "rules"},
     "deploy": {"errors", "spec", "runtime"},
     "compat": {*CORE, "api", "deploy"},
     "demo": set(),

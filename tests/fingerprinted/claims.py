@@ -18,7 +18,7 @@ from tests.fingerprinted.results import Result, plain, seed, sums
 
 TESTS = (
     "adapters", "backends", "checkpoints", "deploy/emit", "environment", "capture",
-    "doctor/test_diagnose.py", "doctor/test_fix.py", "doctor/test_pages.py",
+    "rules/test_diagnose.py", "rules/test_fix.py", "rules/test_pages.py",
     "verification/test_findings.py", "verification/test_logits.py", "targets/test_c.py",
     "targets/test_every_target.py", "every_policy/test_unusual.py", "verdicts/test_corners.py",
     "verdicts/test_wrong_artifacts.py", "verdicts/test_wrong_modules.py",

@@ -14,7 +14,6 @@ FILES = {
     "capture.idioms": "capture.natural",
     "capture.test_idioms": "capture.test_natural",
     "capture.test_user_reports": "capture.test_strangers",
-    "doctor.test_fix": "failing.test_fix",
     "environment.harmless": "environment.standing",
     "environment.hidden_inputs": "environment.disguised",
     "environment.late_changes": "environment.moving",
@@ -25,6 +24,7 @@ FILES = {
     "environment.test_ticks": "environment.test_between",
     "environment.test_untaken_branches": "environment.test_unvisited",
     "environment.untaken_branches": "environment.unvisited",
+    "rules.test_fix": "failing.test_fix",
 }
 FOLDERS = {
     "capture.class_styles": "styles",
@@ -33,6 +33,7 @@ FOLDERS = {
     "deploy.many": "many",
     "every_policy": "contract",
     "random_policies": "generator",
+    "rules": "doctor",
     "show.playground": "playground",
     "show": "reporting",
     "targets": "contract",

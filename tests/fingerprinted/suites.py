@@ -105,7 +105,7 @@ def failing() -> Cases:
 
 
 def patients() -> Cases:
-    module = _from("doctor.patients")
+    module = _from("rules.patients")
     kinds = classes(module, nn.Module) | {"patients.Runner": module.Runner}
     kinds |= classes(_from("capture.refused"), nn.Module)
     return {

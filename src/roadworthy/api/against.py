@@ -13,13 +13,13 @@ import torch
 from roadworthy.api.to_source import to_source
 from roadworthy.capture.recipe import source_from
 from roadworthy.capture.source import Source
-from roadworthy.doctor.fixes import as_its_ports_are
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import CertificateFailed, UsageError
 from roadworthy.frameworks import adapter_for, framework_of
 from roadworthy.frameworks.files.beginning import looks_like_a_checkpoint
 from roadworthy.frameworks.files.opening import open_checkpoint
+from roadworthy.rules.fixes import as_its_ports_are
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.signature import Signature
 from roadworthy.verification.originals.contradictions import contradictions, other_ports

@@ -19,15 +19,15 @@ from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.program import Program
 from roadworthy.capture.source import Source
-from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
-from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
-from roadworthy.doctor.guessing import example_lacking
-from roadworthy.doctor.merging import merged
-from roadworthy.doctor.patient import Patient, network
 from roadworthy.environment.source import EnvironmentSource
 from roadworthy.errors import Finding, RoadworthyError
 from roadworthy.errors.unforeseen import answers, unforeseen
 from roadworthy.frameworks import adapter_for
+from roadworthy.rules.checks import CAPTURED, LOOKING, RUNNING, findings
+from roadworthy.rules.checks.normalizers import not_applied, relabel_learning
+from roadworthy.rules.guessing import example_lacking
+from roadworthy.rules.merging import merged
+from roadworthy.rules.patient import Patient, network
 from roadworthy.verification.originals.owners import owners
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ from roadworthy.capture.export_mode import collecting_rarely
 from roadworthy.capture.program import Program
 from roadworthy.capture.source import Source
 from roadworthy.capture.versions import refuse_broken, refuse_untested
-from roadworthy.doctor.during_export import add_static_findings, refuse_forgotten_normalizer
-from roadworthy.doctor.fixes import captured_in_its_ports, captured_with_fixes
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource, refuse_other_types
 from roadworthy.errors import CertificateFailed, ExportError, RoadworthyWarning, UsageError
 from roadworthy.errors.progress import Progress, told
 from roadworthy.errors.unforeseen import answers
 from roadworthy.frameworks import adapter_for
+from roadworthy.rules.during_export import add_static_findings, refuse_forgotten_normalizer
+from roadworthy.rules.fixes import captured_in_its_ports, captured_with_fixes
 from roadworthy.spec import sealing
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.port import About

@@ -8,7 +8,7 @@ import typer
 
 from roadworthy.cli.console import out, print_json
 from roadworthy.cli.options import AsJson
-from roadworthy.doctor import pages
+from roadworthy.rules import pages
 
 
 def explain(

@@ -6,8 +6,8 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 
-from roadworthy.doctor.pages import codes, page
 from roadworthy.errors import Finding
+from roadworthy.rules.pages import codes, page
 from roadworthy.show.page import section
 from roadworthy.spec.bundle import Bundle
 from roadworthy.spec.certificate import Certificate

@@ -33,7 +33,7 @@ class Page:
 
 def codes() -> list[str]:
     """Every code that has a page, in order."""
-    folder = files("roadworthy.doctor").joinpath("pages")
+    folder = files("roadworthy.rules").joinpath("pages")
     names = (each.name for each in folder.iterdir())
     return sorted(name.removesuffix(".md") for name in names if name.endswith(".md"))
 
@@ -44,7 +44,7 @@ def page(code: str) -> Page:
     if code.upper() not in known:
         raise UsageError(f"there is no finding {code!r}", hint=did_you_mean(code.upper(), known))
     name = f"{code.upper()}.md"
-    text = files("roadworthy.doctor").joinpath("pages", name).read_text(encoding="utf-8")
+    text = files("roadworthy.rules").joinpath("pages", name).read_text(encoding="utf-8")
     return parsed(text, name)
 
 

@@ -11,8 +11,8 @@ import roadworthy as rw
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.capture import capture
 from roadworthy.capture.export_mode import export_mode
-from roadworthy.doctor.checks import CAPTURED, LOOKING, RUNNING, findings
-from roadworthy.doctor.patient import Patient
+from roadworthy.rules.checks import CAPTURED, LOOKING, RUNNING, findings
+from roadworthy.rules.patient import Patient
 from roadworthy.verification.originals.owners import owners
 from tests.policies import CASES
 from tests.tiers import REPRESENTATIVES, representative

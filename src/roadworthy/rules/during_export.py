@@ -7,12 +7,12 @@ import dataclasses
 from roadworthy.capture.analysis import ModuleAnalysis
 from roadworthy.capture.export_mode import analysis_mode
 from roadworthy.capture.source import Source
-from roadworthy.doctor.checks import LOOKING, findings
-from roadworthy.doctor.checks.normalizers import not_applied, relabel_learning
-from roadworthy.doctor.fixes.settled import with_offered_repair
-from roadworthy.doctor.merging import merged
-from roadworthy.doctor.patient import Patient
 from roadworthy.errors import ExportError, RoadworthyError
+from roadworthy.rules.checks import LOOKING, findings
+from roadworthy.rules.checks.normalizers import not_applied, relabel_learning
+from roadworthy.rules.fixes.settled import with_offered_repair
+from roadworthy.rules.merging import merged
+from roadworthy.rules.patient import Patient
 from roadworthy.verification.originals.owners import owners
 
 

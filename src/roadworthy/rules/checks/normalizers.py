@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from roadworthy.doctor.patient import Patient
-from roadworthy.doctor.reading import mentioned
-from roadworthy.doctor.running import differs, outputs
 from roadworthy.errors import Finding, Severity
+from roadworthy.rules.patient import Patient
+from roadworthy.rules.reading import mentioned
+from roadworthy.rules.running import differs, outputs
 from roadworthy.verification.originals.statistics import Numbers, Statistics, below, passed
 
 

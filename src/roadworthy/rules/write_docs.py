@@ -1,11 +1,11 @@
-"""`python -m roadworthy.doctor.write_docs docs`: the findings as pages for readers of the docs."""
+"""`python -m roadworthy.rules.write_docs docs`: the findings as pages for readers of the docs."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from roadworthy.doctor import pages
+from roadworthy.rules import pages
 
 _HEAD = """# Findings
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import torch
 
-from roadworthy.doctor.reached import Lines
-from roadworthy.doctor.taint import Taint, called, dotted, inputs_of
 from roadworthy.operators.asking import counts_values, draws
+from roadworthy.rules.reached import Lines
+from roadworthy.rules.taint import Taint, called, dotted, inputs_of
 
 Kind = Literal["branch", "number", "numpy", "state", "random", "shape", "operator", "function"]
 

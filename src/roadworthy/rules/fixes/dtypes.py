@@ -11,8 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from roadworthy.capture.source import Attribute, Source
-from roadworthy.doctor.fixes.copies import ModuleCopies
 from roadworthy.errors import Finding, RoadworthyError
+from roadworthy.rules.fixes.copies import ModuleCopies
 
 _SHORT = (torch.int8, torch.int16, torch.int32)
 

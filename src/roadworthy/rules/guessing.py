@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.rules.patient import Patient
 
 # Cameras in reinforcement learning are square and of this size more often than of any other.
 _PIXELS = 84

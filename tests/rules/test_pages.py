@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from roadworthy.doctor.pages import Page, codes, page, parsed
 from roadworthy.errors import RoadworthyError, UsageError
+from roadworthy.rules.pages import Page, codes, page, parsed
 from tests.tiers import by_framework
 
 # Nothing that a script does on one machine shows these on every machine.

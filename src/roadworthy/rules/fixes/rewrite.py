@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping
 from types import FunctionType
 
-from roadworthy.doctor.fixes.choice import Choice
+from roadworthy.rules.fixes.choice import Choice
 
 _NAME = "_roadworthy_choice_{}"
 _NOT_PURE = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)

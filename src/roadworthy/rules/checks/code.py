@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.doctor.patient import Patient
-from roadworthy.doctor.reached import reached_lines
-from roadworthy.doctor.reading import CodePattern, Kind, code_patterns
 from roadworthy.errors import Finding, Severity
+from roadworthy.rules.patient import Patient
+from roadworthy.rules.reached import reached_lines
+from roadworthy.rules.reading import CodePattern, Kind, code_patterns
 
 # Kind → code, severity, what, hint.
 _SAID: dict[Kind, tuple[str, Severity, str, str]] = {

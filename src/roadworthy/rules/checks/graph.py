@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.rules.patient import Patient
 
 _SPARE = re.compile(r"target|critic|value|ema|old|_bar")
 _ACTS = re.compile(r"actor|policy|pi$")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roadworthy.doctor.checks import code, graph, normalizers, outputs, structure
-from roadworthy.doctor.patient import Check, Patient
 from roadworthy.errors import Finding
+from roadworthy.rules.checks import code, graph, normalizers, outputs, structure
+from roadworthy.rules.patient import Check, Patient
 
 LOOKING: tuple[Check, ...] = (
     structure.lazy,

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from roadworthy.capture.source import Attribute, Source
-from roadworthy.doctor.fixes.copies import functions_at
-from roadworthy.doctor.fixes.rewrite import LeftAlone, conditions_at, definition_of
 from roadworthy.errors import Finding
 from roadworthy.errors.lines import place_of
 from roadworthy.operators.asking import gives_no_values
 from roadworthy.operators.table import known
+from roadworthy.rules.fixes.copies import functions_at
+from roadworthy.rules.fixes.rewrite import LeftAlone, conditions_at, definition_of
 
 _PLAIN = (
     ast.BoolOp, ast.UnaryOp, ast.Compare, ast.BinOp, ast.Constant, ast.operator, ast.unaryop,

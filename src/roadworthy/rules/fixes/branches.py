@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from roadworthy.doctor.fixes.choice import Choice
-from roadworthy.doctor.fixes.copies import ModuleCopies, functions_at
-from roadworthy.doctor.fixes.rewrite import LeftAlone
-from roadworthy.doctor.fixes.settled import kept, settled
 from roadworthy.errors import Finding
 from roadworthy.errors.lines import code_of, place_of
+from roadworthy.rules.fixes.choice import Choice
+from roadworthy.rules.fixes.copies import ModuleCopies, functions_at
+from roadworthy.rules.fixes.rewrite import LeftAlone
+from roadworthy.rules.fixes.settled import kept, settled
 
 _FLAG = re.compile(
     r"^(?:if|elif|while) (?:not )?self\.((?:\w+\.)*)(\w+):|^.* if self\.()(\w+) else"

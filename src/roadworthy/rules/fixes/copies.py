@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from roadworthy.capture.source import Source
-from roadworthy.doctor.fixes.choice import Choice
-from roadworthy.doctor.fixes.rewrite import rewritten
 from roadworthy.errors import ExportError, Finding
 from roadworthy.errors.lines import is_authors, place_of
+from roadworthy.rules.fixes.choice import Choice
+from roadworthy.rules.fixes.rewrite import rewritten
 
 # Of each function, the branches that are choices now.
 Rewritten = dict[FunctionType, dict[int, Choice]]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.doctor.patient import Patient
-from roadworthy.doctor.running import outputs
 from roadworthy.errors import Finding
+from roadworthy.rules.patient import Patient
+from roadworthy.rules.running import outputs
 from roadworthy.spec.transforms import Tanh
 
 _SQUASH = re.compile(r"squash|tanh|output_activation|final_activation")

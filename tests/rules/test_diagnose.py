@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 import roadworthy as rw
-from roadworthy.doctor.reading import code_patterns
-from tests.doctor import patients
+from roadworthy.rules.reading import code_patterns
 from tests.networks import Mlp, RunningNorm
+from tests.rules import patients
 
 OBS = {"obs": torch.zeros(1, 6)}
 

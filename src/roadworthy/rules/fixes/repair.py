@@ -8,16 +8,16 @@ from dataclasses import replace
 from roadworthy.capture.capture import capture
 from roadworthy.capture.program import Program
 from roadworthy.capture.source import Source
-from roadworthy.doctor.fixes.branches import choices, python_flags, settled_conditions
-from roadworthy.doctor.fixes.copies import ModuleCopies
-from roadworthy.doctor.fixes.dtypes import (
+from roadworthy.errors import ExportError, Finding, RoadworthyError
+from roadworthy.rules.fixes.branches import choices, python_flags, settled_conditions
+from roadworthy.rules.fixes.copies import ModuleCopies
+from roadworthy.rules.fixes.dtypes import (
     float_ports,
     is_low,
     long_indices,
     one_precision,
     with_kept_state,
 )
-from roadworthy.errors import ExportError, Finding, RoadworthyError
 from roadworthy.verification.originals.module import ModuleOriginal
 from roadworthy.verification.originals.original import TRACE_STEPS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roadworthy.doctor.fixes.dtypes import as_its_ports_are
-from roadworthy.doctor.fixes.repair import captured_in_its_ports, captured_with_fixes
+from roadworthy.rules.fixes.dtypes import as_its_ports_are
+from roadworthy.rules.fixes.repair import captured_in_its_ports, captured_with_fixes
 
 __all__ = ["as_its_ports_are", "captured_in_its_ports", "captured_with_fixes"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import torch
 
-from roadworthy.doctor.patient import Patient
 from roadworthy.errors import Finding
+from roadworthy.rules.patient import Patient
 from roadworthy.verification.originals.advisories import in_training
 
 _BatchNorm = torch.nn.modules.batchnorm._BatchNorm
