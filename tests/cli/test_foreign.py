@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 
@@ -56,6 +57,49 @@ def test_file_that_is_no_model_is_refused(tmp_path: Path, data: bytes) -> None:
         done = roadworthy("inspect", "script.onnx", *more, cwd=tmp_path)
         assert done.code == 2
         assert "script.onnx is no ONNX file, or a damaged one" in done.err + done.out
+
+
+def graph_of(node: onnx.NodeProto, opset: str) -> bytes:
+    """A file of one node, whose operator onnx does not know."""
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "ab"]
+    graph = onnx.helper.make_graph([node], "graph", ports[:1], ports[1:])
+    imported = [onnx.helper.make_opsetid(opset, 1)] if opset else []
+    model = onnx.helper.make_model(graph, opset_imports=imported)
+    return bytes(model.SerializeToString())
+
+
+WHOLE = hostile.smooth()
+DAMAGED = {"text": b"hello, this is text", "cut off": WHOLE[: len(WHOLE) // 2], "ELF": b"\x7fELF"}
+UNKNOWN_OPERATORS = {
+    "another domain": graph_of(onnx.helper.make_node("Mystery", "a", "b", domain="my"), "my"),
+    "no domain imported": graph_of(onnx.helper.make_node("Mystery", "a", "b", domain="my"), ""),
+    "EPContext": graph_of(
+        onnx.helper.make_node("EPContext", "a", "b", domain="com.microsoft"), "com.microsoft"
+    ),
+}
+
+
+@pytest.mark.parametrize("more", [(), ("--graph",), ("--operators",)])
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_bundle_with_a_damaged_model_is_a_finding(
+    tmp_path: Path, kind: str, more: tuple[str, ...]
+) -> None:
+    hostile.sealed(tmp_path / "bundle", {"policy.onnx": DAMAGED[kind]})
+    done = roadworthy("inspect", "bundle", *more, cwd=tmp_path)
+    assert done.code == 2
+    assert "RW200" in done.err
+    assert "this is no ONNX file, or a damaged one" in done.err
+
+
+@pytest.mark.parametrize("more", [(), ("--graph",), ("--operators",)])
+@pytest.mark.parametrize("kind", UNKNOWN_OPERATORS)
+def test_operators_that_onnx_does_not_know_are_shown(
+    tmp_path: Path, kind: str, more: tuple[str, ...]
+) -> None:
+    (tmp_path / "foreign.onnx").write_bytes(UNKNOWN_OPERATORS[kind])
+    done = roadworthy("inspect", "foreign.onnx", *more, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert ("EPContext" if kind == "EPContext" else "Mystery") in done.out
 
 
 @pytest.mark.parametrize(

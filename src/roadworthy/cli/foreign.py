@@ -47,7 +47,7 @@ def read(path: Path, data: bytes) -> ModelSummary:
         found = summary(data)
         external_data(data)
     except NotAModel as error:
-        raise _no_model(path, str(error)) from error
+        raise _no_model(path, error.why) from error
     if not found.ports:
         raise _no_model(path, "it has no inputs and no outputs")
     return found

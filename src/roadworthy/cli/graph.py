@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from roadworthy.cli.console import out, print_json, table
-from roadworthy.errors import UsageError, need
+from roadworthy.errors import UsageError
 from roadworthy.runtime import engines
 from roadworthy.runtime.archive import STEP
 from roadworthy.runtime.load import engine_of
 from roadworthy.spec import targets
 from roadworthy.spec.bundle import POLICY, Bundle
 from roadworthy.spec.port import shape_text
-from roadworthy.targets.onnx.operators import first_precision_change, operators, port_dtypes
+from roadworthy.targets.onnx.operators import (
+    dtype_name,
+    first_precision_change,
+    inferred,
+    operators,
+    port_dtypes,
+)
 
 # What shows the graph of a target in a bundle; code is opened with trust only.
 Show = Callable[..., Iterable[str]]
@@ -69,13 +75,12 @@ def torch_export_lines(bundle: Bundle, *, trust: bool) -> Iterator[str]:
 
 
 def _model_lines(model: bytes) -> Iterator[str]:
-    onnx: Any = need("onnx", extra="export")
-    graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(model)).graph
-    known = {value.name: _type(onnx, value.type.tensor_type) for value in _values(graph)}
+    graph = inferred(model).graph
+    known = {value.name: _type(value.type.tensor_type) for value in _values(graph)}
     for kind, values in (("input", graph.input), ("output", graph.output)):
         yield from (f"{kind:<6}  {value.name} {known[value.name]}" for value in values)
     for weight in graph.initializer:
-        known[weight.name] = _text(onnx, weight.data_type, tuple(weight.dims))
+        known[weight.name] = _text(weight.data_type, tuple(weight.dims))
         yield f"weight  {weight.name} {known[weight.name]}"
     yield from _node_lines(graph, known, "")
 
@@ -102,19 +107,19 @@ def _values(graph: Any) -> Iterator[Any]:
                 yield from _values(attribute.g)
 
 
-def _type(onnx: Any, tensor: Any) -> str:
+def _type(tensor: Any) -> str:
     dims = tuple(dim.dim_param or dim.dim_value for dim in tensor.shape.dim)
-    return _text(onnx, tensor.elem_type, dims)
+    return _text(tensor.elem_type, dims)
 
 
-def _text(onnx: Any, kind: int, dims: tuple[Any, ...]) -> str:
-    return f"{onnx.helper.tensor_dtype_to_np_dtype(kind).name} {shape_text(dims)}"
+def _text(kind: int, dims: tuple[Any, ...]) -> str:
+    return f"{dtype_name(kind)} {shape_text(dims)}"
 
 
 def show_operators(model: bytes, *, as_json: bool) -> None:
     """Prints the operators, dtypes and first change of precision of a file."""
     used, dtypes, change = operators(model), port_dtypes(model), first_precision_change(model)
-    needs = max((each.since for each in used if "." not in each.name), default=1)
+    needs = max((each.since for each in used if each.since and "." not in each.name), default=1)
     if as_json:
         print_json(
             {
@@ -132,7 +137,7 @@ def show_operators(model: bytes, *, as_json: bool) -> None:
     console.print(ports, "")
     listed = table("operator", ">count", ">since opset", title="Operators")
     for each in used:
-        listed.add_row(each.name, str(each.count), str(each.since))
+        listed.add_row(each.name, str(each.count), str(each.since or "unknown"))
     console.print(listed, "")
     console.print(f"needs      opset {needs} or later", markup=False)
     console.print(f"precision  {change or 'the same from end to end'}", markup=False)

@@ -93,7 +93,8 @@ def _refuse_other_files(model: bytes, where: str) -> None:
         tensor = external_data(model)
     except NotAModel as error:
         raise BundleError(
-            f"onnxruntime cannot load the model: this is no ONNX file, or a damaged one ({error})",
+            "onnxruntime cannot load the model: this is no ONNX file, or a damaged one "
+            f"({error.why})",
             where=where,
             hint="copy the file again from its source, or export it again",
         ) from error

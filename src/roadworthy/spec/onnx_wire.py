@@ -11,6 +11,8 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
+from roadworthy.errors import BundleError
+
 # A number as it stands (varint, or the bits of a fixed one), or text or a message.
 Field = int | memoryview
 
@@ -54,8 +56,16 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
 }  # fmt: skip
 
 
-class NotAModel(ValueError):
-    """The bytes are no ONNX file, or one in a form that no exporter writes."""
+class NotAModel(BundleError):
+    """The bytes are no ONNX file, or one in a form that no exporter writes; `why` says it."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"this is no ONNX file, or a damaged one: {why}",
+            where="the model",
+            hint="copy the file again from its source, or export it again",
+        )
+        self.why = why
 
 
 class Message:
