@@ -12,6 +12,7 @@ import roadworthy as rw
 from roadworthy.environment import Memory
 from roadworthy.environment.capture import capture_environment
 from roadworthy.environment.source import EnvironmentSource
+from roadworthy.spec.run import Inner
 from tests.environment import robots
 from tests.environment.environments import ENVIRONMENTS, plain
 from tests.environment.test_simulator_habits import Cart, actor
@@ -68,7 +69,8 @@ def test_each_row_goes_through_the_graph_that_its_clock_asks_for() -> None:
         return dict(yardstick.rounded(inputs, memory | clock))
 
     mixed, deciding, applying = at(0, 1, 1, 0), at(0, 0, 0, 0), at(1, 1, 1, 1)
-    assert not np.array_equal(deciding["memory last"], applying["memory last"])
+    last = Inner("memory", "last")
+    assert not np.array_equal(deciding[last], applying[last])
     for name, value in mixed.items():
         expected = np.where([[True], [False], [False], [True]], deciding[name], applying[name])
         assert np.allclose(value, expected if value.ndim > 1 else [1, 0, 0, 1], atol=1e-6), name
