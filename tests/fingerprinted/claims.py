@@ -17,7 +17,7 @@ import roadworthy as rw
 from tests.fingerprinted.results import Result, plain, seed, sums
 
 TESTS = (
-    "adapters", "backends", "checkpoints", "deploy/emit", "environment", "capture",
+    "adapters", "backends", "checkpoints", "deploy/emit", "environment", "capture", "inspection",
     "rules/test_diagnose.py", "rules/test_fix.py", "rules/test_pages.py",
     "verification/test_findings.py", "verification/test_logits.py", "targets/test_c.py",
     "targets/test_every_target.py", "every_policy/test_unusual.py", "verdicts/test_corners.py",
