@@ -51,6 +51,10 @@ KNOWN: dict[int, Known] = {
         r"\[RW300\] replay: actions.* expected nan, got inf",
         "sinh overflows, and cosine_similarity of infinity is NaN here and infinity there",
     ),
+    114: Known(
+        r"\[RW300\] batch: v10",
+        "a step behind a saturated layer turns between one row and several",
+    ),
     145: Known(
         r"\[RW300\] replay: v8.* expected 0, got",
         "the variance of equal numbers is 0 in PyTorch and 1e-15 in onnxruntime",

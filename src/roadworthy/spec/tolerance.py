@@ -45,14 +45,6 @@ EXACT = Tolerance(0.0, 0.0)
 # The part of the states whose distance is left out where the usual one is measured: flips, and
 # values far beyond those that policies live on, say nothing about the others.
 TRIMMED = 0.3
-# The part of the states that is usual, where the largest distance would hide everything elsewhere:
-# it belongs to a state in which something turns. Most outputs of a saturated policy do not round.
-# Measured on the 48 policies of the registry and on 69 random ones that no test knows (seeds 30000
-# to 30068): rows agree with their batch in all of them at 0.5, 0.75 and 0.9 alike. Of the 470 seeds
-# that tests keep one, 114, agrees at 0.9 alone. The price: of the 106 whose rounding was measured,
-# 0.9 allows more than a tenth of an output's spread in 4, the median in 1; usually it is 3e-5 of
-# the spread, and 2e-5 by the median.
-USUAL = 0.9
 # What float64 may be off, as a share of the usual size: nothing that moves takes account of it, and
 # where a constant was cut to float32 it is ten thousand times as much.
 NEGLIGIBLE = 1e-12

@@ -15,7 +15,7 @@ import numpy as np
 from roadworthy.spec.port import Array
 from roadworthy.spec.run import Key, Run, Values, remembered
 from roadworthy.spec.signature import Signature
-from roadworthy.spec.tolerance import ROUNDINGS, USUAL
+from roadworthy.spec.tolerance import ROUNDINGS
 from roadworthy.spec.trace import Trace
 from roadworthy.verification.budget import Budget, few, flipped, measure
 from roadworthy.verification.originals.original import NoYardstick, Yardstick
@@ -146,9 +146,9 @@ def _steps(layout: StateLayout, name: Key, values: Array, script: Run) -> Array:
 
 
 def _usual(layout: StateLayout, name: Key, values: Array) -> Array:
-    """What nine states of ten stay below, by element; so do nine rows of ten inside of them."""
-    usual: Array = np.quantile(values, USUAL, axis=0, method="higher")
+    """The middle one of each element over the states, and over the rows inside of them."""
+    usual: Array = np.median(values, axis=0)
     rows = layout.rows_axis(name)
     if not layout.rows_are_states and rows is not None:
-        usual = np.quantile(usual, USUAL, axis=rows, method="higher")
+        usual = np.median(usual, axis=rows)
     return usual
