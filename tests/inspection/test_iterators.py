@@ -244,3 +244,44 @@ def test_modules_of_a_policy_may_hold_a_generator_in_a_tuple() -> None:
     with pytest.raises(rw.ExportError, match="does not let itself be put back") as caught:
         act()
     assert caught.value.findings[0].where == "Linear.plans[0]"
+
+
+class InATuple(Base):
+    """No copy can take the place of what a tuple holds."""
+
+    def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
+        super().__init__()
+        self.plans = (make(),)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        next(self.plans[0])
+        return super().forward(obs)
+
+
+@pytest.mark.parametrize("name", sorted(set(COPIED) - {"repeat"}))
+def test_one_in_a_tuple_is_refused_with_a_name_to_ignore(name: str, tmp_path: Path) -> None:
+    module = InATuple(COPIED[name])
+    next(module.plans[0])
+    with pytest.raises(rw.ExportError, match="does not let itself be put back") as caught:
+        rw.export(module, tmp_path / "b", example=OBS)
+    said = [re.search(r"ignore=\['(\w+)'\]", each.hint) for each in caught.value.findings]
+    assert [each and each[1] for each in said] == ["plans"] * len(said)
+
+
+@pytest.mark.parametrize("begun", [1, 2, 3, 4, 0])
+def test_what_an_iterator_keeps_for_itself_is_never_written(begun: int, tmp_path: Path) -> None:
+    """`cycle` counts on the length of its list, and reads beyond the end of a shorter one."""
+    module = InATuple(lambda: itertools.cycle(GAINS))
+    for _ in range(begun):
+        next(module.plans[0])
+    with pytest.raises(rw.ExportError, match="does not let itself be put back"):
+        rw.export(module, tmp_path / "b", example=OBS)
+    given = [next(module.plans[0]) for _ in range(6)]
+    assert sorted(given[:3]) == GAINS
+    assert given[3:] == given[:3]
+
+
+def test_what_the_hint_says_to_ignore_in_a_tuple_is_ignored(tmp_path: Path) -> None:
+    module = InATuple(COPIED["cycle"])
+    rw.export(module, tmp_path / "b", example=OBS, ignore=["plans"])
+    assert next(module.plans[0]) in GAINS

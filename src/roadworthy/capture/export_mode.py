@@ -12,7 +12,7 @@ from roadworthy.capture.devices import named_devices_are_here, new_tensors_are_h
 from roadworthy.capture.plain_parts import plain_parts
 from roadworthy.capture.source import Source
 from roadworthy.errors import UsageError
-from roadworthy.inspection.iterators import ignoring
+from roadworthy.inspection.putting_back import ignoring
 from roadworthy.inspection.snapshot import preserved
 from roadworthy.inspection.walking import walk
 

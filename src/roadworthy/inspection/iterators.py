@@ -13,12 +13,11 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from roadworthy.errors import ExportError
-from roadworthy.inspection.putting_back import Holder, Item, ObjectAttribute, put_back
+from roadworthy.inspection.putting_back import Holder, Item, ObjectAttribute, is_ignored, put_back
 from roadworthy.inspection.walking import slots
 
 _TABLES: tuple[Iterator[Any], ...] = (
@@ -119,26 +118,7 @@ class KeptIterators:
     def put_back(self) -> list[str]:
         """The names of those that moved and cannot come back; the others are where they were."""
         kept = self._kept.values()
-        return [each.name for each in kept if not each.put_back() and not _is_ignored(each.name)]
-
-
-# The names of what the user lets us use up, for as long as an export runs.
-_ignored: list[str] = []
-
-
-@contextmanager
-def ignoring(names: Iterable[str]) -> Iterator[None]:
-    """What these generators give may be taken, until the block ends."""
-    before = [*_ignored]
-    _ignored.extend(names)
-    try:
-        yield
-    finally:
-        _ignored[:] = before
-
-
-def _is_ignored(name: str) -> bool:
-    return name in _ignored or name.partition(".")[2] in _ignored
+        return [each.name for each in kept if not each.put_back()]
 
 
 class Guard:
@@ -175,7 +155,7 @@ class Guard:
         self.__generator.close()
 
     def _refuse(self) -> None:
-        if _is_ignored(self.__name):
+        if is_ignored(self.__name):
             return
         name = self.__name.partition(".")[2]
         raise ExportError(

@@ -11,7 +11,7 @@ import torch
 
 from roadworthy.inspection.iterators import KeptIterators, is_iterator
 from roadworthy.inspection.putting_back import Restore, put_back, tell_lost
-from roadworthy.inspection.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot
+from roadworthy.inspection.reach import FUNCTIONS, MODULE_INTERNALS, Reach, Slot, is_plain
 from roadworthy.inspection.snapshot import kept
 
 # What these hold is put back slot by slot; everything else puts back its own inside.
@@ -32,7 +32,8 @@ class Keeper:
         """Remembers what can be reached from the roots, as far as it is not remembered already."""
         self.reach.names |= names
         for slot in self.reach.walk(roots):
-            undo = kept(slot.value)
+            above = self.reach.slots.get(slot.parent)
+            undo = [] if above and _owns(above.value, slot.value) else kept(slot.value)
             if isinstance(slot.value, torch.nn.Module):
                 # The walk passes by the dicts that hold buffers: their names are the module's.
                 for internal in MODULE_INTERNALS:
@@ -40,7 +41,6 @@ class Keeper:
             if isinstance(slot.value, _WITH_ATTRIBUTES):
                 # What a call adds has no slot yet, which could put it back.
                 undo += kept(vars(slot.value))
-            above = self.reach.slots.get(slot.parent)
             if not is_iterator(above and above.value) and is_iterator(slot.value):
                 self.iterators.add(slot.name, slot.value, slot.holder, guarded=True)
             outer = above is None or isinstance(above.value, _BY_SLOT)
@@ -52,6 +52,16 @@ class Keeper:
         """Puts everything back; an error for what changed and cannot be."""
         lost = [name for name, restore in reversed(self._undo) if not restore()]
         tell_lost([*lost, *self.iterators.put_back()])
+
+
+def _owns(iterator: object, value: object) -> bool:
+    """Whether a list may be an iterator's own, as that of `cycle` is.
+
+    Nobody may write to one: C code counts on its length, and reads beyond the end of a shorter one.
+    """
+    if not isinstance(value, list) or isinstance(iterator, types.GeneratorType):
+        return False
+    return hasattr(type(iterator), "__next__") and not is_plain(iterator)
 
 
 @contextmanager

@@ -8,8 +8,8 @@ let itself be set is a finding, after all the rest was put back.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,8 +49,38 @@ def _written(same: Callable[[], bool], write: Callable[[], object]) -> bool:
     return same()
 
 
-def tell_lost(paths: Sequence[str]) -> None:
-    """An error for what a call changed and nothing can put back; with what is being raised."""
+# The names of what the user lets us use up, for as long as an export runs.
+_ignored: list[str] = []
+
+
+@contextmanager
+def ignoring(names: Iterable[str]) -> Iterator[None]:
+    """What has one of these names, or is held by it, may be changed until the block ends."""
+    before = [*_ignored]
+    _ignored.extend(names)
+    try:
+        yield
+    finally:
+        _ignored[:] = before
+
+
+def is_ignored(name: str) -> bool:
+    """Whether the user said that what has this name does not matter, by its root or without it."""
+    return any(covers(each, place) for each in _ignored for place in (name, name.partition(".")[2]))
+
+
+def covers(said: str, name: str) -> bool:
+    """Whether a name that a user said is this place, or one that holds it."""
+    dotted, wanted = (each.replace("[", ".").replace("]", "") for each in (name, said))
+    return dotted == wanted or dotted.startswith(f"{wanted}.")
+
+
+def tell_lost(paths: Sequence[str], roots: Sequence[str] = ()) -> None:
+    """An error for what a call changed and nothing can put back; with what is being raised.
+
+    `roots` are the names that paths begin with, and that `ignore=` leaves out.
+    """
+    paths = [path for path in paths if not is_ignored(path)]
     raised = sys.exc_info()[1]
     if not paths or (raised is not None and not isinstance(raised, Exception)):
         return
@@ -58,14 +88,21 @@ def tell_lost(paths: Sequence[str]) -> None:
     lost = [
         Finding(
             code="RW112",
-            where=path,
+            where=path.partition(".<")[0],  # what C code holds inside of it has no name
             what="a call changes it, and it does not let itself be put back as it was",
             hint="leave it alone in what is exported; state belongs in a tensor attribute of the "
-            "module, which is declared: memory={…}",
+            "module, which is declared: memory={…}; if it does not matter, and may stay changed: "
+            f"ignore=[{_attribute(path, roots)!r}]",
         )
         for path in dict.fromkeys(paths)
     ]
     raise ExportError(findings=[*before, *lost])
+
+
+def _attribute(path: str, roots: Sequence[str]) -> str:
+    for root in roots:
+        path = path.removeprefix(f"{root}.")
+    return path.partition(".<")[0].partition("[")[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

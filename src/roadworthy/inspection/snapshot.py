@@ -129,7 +129,8 @@ class Snapshot:
         self._memory.restore(large=large)
         self._mappings.restore()
         moved = self._iterators.put_back()
-        tell_lost([*(f"{self._path(value)}{name}" for value, name in lost), *moved])
+        paths = [*(f"{self._path(value)}{name}" for value, name in lost), *moved]
+        tell_lost(paths, [type(root).__name__ for root in self._roots])
 
     def _path(self, value: object) -> str:
         """Where a value was found, as a user would type it."""

@@ -15,6 +15,7 @@ from roadworthy.capture.memory import Tensors
 from roadworthy.capture.state.starts import Works, declaration_of, made_at_first, memory_name
 from roadworthy.errors import ExportError, Finding
 from roadworthy.inspection.asking import Question
+from roadworthy.inspection.putting_back import covers
 from roadworthy.inspection.reach import Slot, root
 from roadworthy.inspection.watch import GENERATORS, State, watched
 
@@ -36,16 +37,16 @@ def refuse_state(composed: ComposedPolicy, inputs: Tensors, memory: Tensors, wor
     declared = [each.path for each in composed.slots if each.path is not None]
     declared += _renormed(composed.module)
     roots = [root("", composed.module), root(NORMALIZER, composed.normalizers)]
-    seen = watched(call, roots, lambda name: any(_covers(each, name) for each in declared))
+    seen = watched(call, roots, lambda name: any(covers(each, name) for each in declared))
     states = [
-        each for each in seen.states if not any(_covers(name, each.slot.name) for name in ignored)
+        each for each in seen.states if not any(covers(name, each.slot.name) for name in ignored)
     ]
     inside = [s.slot.name for s in states if _is_inside_module(s.slot.name, composed.module)]
     declaration = declaration_of(inside, works)
     if inside and not declaration:
         # A flag that tells the first call from others goes with what that call makes.
         made = made_at_first(composed.module, lambda: call(0))
-        flags = [each for each in made if not any(_covers(path, each) for path in declared)]
+        flags = [each for each in made if not any(covers(path, each) for path in declared)]
         declaration = declaration_of(list(dict.fromkeys([*inside, *flags])), works)
     words = _Words(type(composed.module).__name__, roots, declaration)
     found = [words.state(each) for each in states]
@@ -66,12 +67,6 @@ def _renormed(module: torch.nn.Module) -> list[str]:
 
 def _moved(inputs: Tensors, shift: float) -> Tensors:
     return {n: t + shift if t.is_floating_point() else t.clone() for n, t in inputs.items()}
-
-
-def _covers(said: str, name: str) -> bool:
-    """Whether a name that a user said is this place, or one that holds it."""
-    dotted, wanted = (each.replace("[", ".").replace("]", "") for each in (name, said))
-    return dotted == wanted or dotted.startswith(f"{wanted}.")
 
 
 @dataclass(frozen=True, slots=True)
